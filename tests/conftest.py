@@ -18,9 +18,12 @@ from rowcall import Rowcall
 from rowcall.testing.postgres import CLUSTER, PostgresServer
 from rowcall.testing.postgres_database import Databases, database_of
 from rowcall.testing.private_server import MEMORY, memory_has_room
+from tests.mysql_server import mysql_server, mysql_url
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
 from tests.spare_databases import SpareDatabases
+
+__all__ = ["mysql_server", "mysql_url"]
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController

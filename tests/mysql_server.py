@@ -12,6 +12,10 @@ from rowcall.testing.mysql import INSTALL_ADVICE, MysqlServer, find_server
 REQUIRE_MYSQL = "ROWCALL_REQUIRE_MARIADBD"
 
 
+ALL = os.environ.get("ROWCALL_TEST_MYSQL") == "all"
+"""Whether every test that can run there does. Otherwise some do."""
+
+
 def require_mysql() -> None:
     """Skip the test where no server is installed; fail it where the environment asks for one."""
     if find_server() is None:

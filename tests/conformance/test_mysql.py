@@ -11,10 +11,7 @@ import pytest
 from rowcall.testing.mysql import MysqlServer
 from tests.conformance.store import Store
 from tests.conformance.suite import *  # noqa: F403
-from tests.mysql_server import mysql_server
 from tests.spare_mysql import MysqlStore, SpareMysqlDatabases
-
-__all__ = ["mysql_server"]
 
 ALL = "ROWCALL_TEST_MYSQL"
 RING = {

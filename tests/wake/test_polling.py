@@ -20,9 +20,6 @@ from rowcall.testing.process import PythonProcess
 from rowcall.wake import polling, waiter
 from rowcall.wake.polling import FIRST_SECONDS, LAST_SECONDS, Poller
 from rowcall.wake.waiter import NOISY_WAKEUPS, PollingWatch, Waker, Wakeup
-from tests.mysql_server import mysql_server, mysql_url
-
-__all__ = ["mysql_server", "mysql_url"]
 
 HOURS = 10_000.0
 

@@ -16,9 +16,6 @@ from tests.drivers.caller.callers.mysql_callers import HAS_MYSQLCLIENT
 from tests.drivers.caller.fork_server import ForkServer
 from tests.drivers.caller.fork_server import fork_server as open_fork_server
 from tests.drivers.caller.queue_site import Case, Site, site
-from tests.mysql_server import mysql_server
-
-__all__ = ["mysql_server"]
 
 REQUIRE_MYSQLCLIENT = "ROWCALL_REQUIRE_MYSQLCLIENT"
 

@@ -26,6 +26,9 @@ from rowcall.django import jobs  # noqa: E402
 from tests.integrations.django.shop import tasks  # noqa: E402
 from tests.integrations.django.shop.models import Order  # noqa: E402
 
+OWN_SESSION = {"postgresql": "select pg_backend_pid()", "mysql": "select connection_id()"}
+CUT = {"postgresql": "select pg_terminate_backend(%s)", "mysql": "kill connection %s"}
+
 
 class Undo(Exception):
     pass
@@ -101,7 +104,7 @@ async def check_dashboard_of_asgi(job_id: int, cookies: dict[str, str]) -> None:
 def session() -> int:
     Order.objects.count()
     with connection.cursor() as cursor:
-        cursor.execute("select pg_backend_pid()")
+        cursor.execute(OWN_SESSION[connection.vendor])
         return int(cursor.fetchone()[0])
 
 
@@ -112,7 +115,7 @@ def check_cut_connection() -> None:
         first = run()
         assert jobs.get(run()).result == jobs.get(first).result, "the connection was not kept"
         with connection.cursor() as cursor:
-            cursor.execute("select pg_terminate_backend(%s)", [jobs.get(first).result])
+            cursor.execute(CUT[connection.vendor], [jobs.get(first).result])
         another = jobs.get(run())
         assert (another.attempt, another.result != jobs.get(first).result) == (1, True), another
     print("the worker continues with another connection", flush=True)
@@ -127,7 +130,7 @@ def run() -> Job[int]:
 call_command("migrate", run_syncdb=True, verbosity=0)
 check_transactions()
 check_dashboard()
-if connection.vendor == "postgresql":
+if connection.vendor in CUT:
     check_cut_connection()
 connection.close()
 jobs.close()

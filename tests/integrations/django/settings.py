@@ -2,9 +2,12 @@
 
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
+import pymysql
 from psycopg.conninfo import conninfo_to_dict
 
+pymysql.install_as_MySQLdb()
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -12,7 +15,17 @@ DATABASES: dict[str, dict[str, Any]] = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE"},
     }
 }
-if "DATABASE_URL" in os.environ:
+if os.environ.get("DATABASE_URL", "").startswith("mysql:"):
+    url = urlsplit(os.environ["DATABASE_URL"])
+    DATABASES["default"] = {
+        "ENGINE": "django.db.backends.mysql",
+        "NAME": url.path[1:],
+        "USER": url.username,
+        "HOST": url.hostname,
+        "PORT": url.port,
+        "TEST": {"CHARSET": "utf8mb4"},
+    }
+elif "DATABASE_URL" in os.environ:
     server = conninfo_to_dict(os.environ["DATABASE_URL"])
     name = server.pop("dbname")
     DATABASES["default"] = {"ENGINE": "django.db.backends.postgresql", "NAME": name, "OPTIONS": server}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mysql_server import ALL
 from tests.support import PythonProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_tables]
@@ -21,11 +22,12 @@ MODULES = sorted(
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", *(["mysql"] if ALL else [])])
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     made = {**os.environ, "DJANGO_SETTINGS_MODULE": SETTINGS, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    if request.param == "postgresql":
-        return {**made, "DATABASE_URL": request.getfixturevalue("postgres_url")}
+    if request.param != "sqlite":
+        fixture = "postgres_url" if request.param == "postgresql" else "mysql_url"
+        return {**made, "DATABASE_URL": request.getfixturevalue(fixture)}
     return {**made, "DATABASE_FILE": str(tmp_path / "site.db")}
 
 

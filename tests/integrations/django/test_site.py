@@ -44,8 +44,20 @@ class TestUrl(SimpleTestCase):
             url_for(ENGINE=self.engine, NAME="", OPTIONS={"service": "shop"}), "postgresql:///?service=shop"
         )
 
+    def test_mariadb(self) -> None:
+        given = {"NAME": "shop", "USER": "ann", "PASSWORD": "p@:/?#", "HOST": "db-1", "PORT": "3307"}
+        engine, files = "django.db.backends.mysql", {"ca": "/etc/ca.pem", "check_hostname": False}
+        self.assertEqual(
+            url_for(ENGINE=engine, **given, OPTIONS={"ssl": files, "isolation_level": "read committed"}),
+            "mysql://ann:p%40%3A%2F%3F%23@db-1:3307/shop?ssl_ca=%2Fetc%2Fca.pem",
+        )
+        self.assertEqual(
+            url_for(ENGINE=engine, NAME="shop", HOST="/run/mysqld/mysqld.sock"),
+            "mysql:///shop?unix_socket=%2Frun%2Fmysqld%2Fmysqld.sock",
+        )
+
     def test_another_database(self) -> None:
-        with self.assertRaisesMessage(InvalidOption, "must be SQLite or PostgreSQL"):
+        with self.assertRaisesMessage(InvalidOption, "must be SQLite, PostgreSQL, MariaDB or MySQL"):
             url_for(ENGINE="django.db.backends.dummy", NAME="shop")
 
     @override_settings(ROWCALL={"DATABASES": "default"})

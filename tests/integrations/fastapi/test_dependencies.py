@@ -13,9 +13,8 @@ from starlette.background import BackgroundTasks
 from rowcall import Binding, Rowcall, Status
 from rowcall.fastapi import RowcallTasks, jobs_in
 from rowcall.task import Task
+from tests.integrations.alchemy import ASYNC, alchemy
 from tests.integrations.serving import serving
-
-ASYNC = {"sqlite:": "sqlite+aiosqlite:", "postgresql:": "postgresql+asyncpg:"}
 
 
 class Site(NamedTuple):
@@ -69,11 +68,8 @@ def in_session(site: Site, get_session: Callable[..., object], *, is_async: bool
 
 
 def test_an_async_session(site: Site, url: str) -> None:
-    for name, driver in ASYNC.items():
-        url = url.replace(name, driver)
-
     async def get_session() -> AsyncIterator[AsyncSession]:
-        engine = create_async_engine(url)
+        engine = create_async_engine(alchemy(url, ASYNC))
         try:
             async with AsyncSession(engine) as session:
                 yield session
@@ -86,7 +82,7 @@ def test_an_async_session(site: Site, url: str) -> None:
 def test_a_sync_session(site: Site, url: str) -> None:
     # a sync dependency and a sync path operation may run in two threads
     same_thread = {"check_same_thread": False} if url.startswith("sqlite") else {}
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), connect_args=same_thread)
+    engine = create_engine(alchemy(url), connect_args=same_thread)
 
     def get_session() -> Iterator[Session]:
         with Session(engine) as session:

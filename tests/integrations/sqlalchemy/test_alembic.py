@@ -10,10 +10,11 @@ import sqlalchemy
 
 from rowcall import InvalidOption, Rowcall, SchemaMismatch
 from rowcall.sqlalchemy import include_name_with, migrate
+from tests.integrations.alchemy import alchemy
 
 ENV = """
 from alembic import context
-from sqlalchemy import Column, ForeignKey, Integer, MetaData, NullPool, Table, create_engine
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, NullPool, Table, create_engine
 import rowcall.sqlalchemy
 
 metadata = MetaData()
@@ -41,10 +42,6 @@ LEAVE_OUT = "include_name=rowcall.sqlalchemy.include_name"
 
 # before the first revision there is no table to reflect, and then SQLAlchemy reflects all of them
 pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-
-
-def alchemy(url: str) -> str:
-    return url.replace("postgresql://", "postgresql+psycopg://")
 
 
 def revise(folder: Path, url: str, options: str, *, reference: str = "", tables: str = "") -> str:
@@ -98,7 +95,7 @@ def test_a_foreign_key_to_a_job(url: str, tmp_path: Path) -> None:
                 tmp_path,
                 url,
                 f"{LEAVE_OUT}, include_object=rowcall.sqlalchemy.include_object",
-                reference=', Column("job_id", Integer, ForeignKey("rowcall_job.id"))',
+                reference=', Column("job_id", BigInteger, ForeignKey("rowcall_job.id"))',
                 tables="rowcall.sqlalchemy.add_tables(metadata)",
             )
         )

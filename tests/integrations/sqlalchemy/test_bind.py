@@ -16,8 +16,7 @@ from sqlalchemy.orm import Session
 from rowcall import InvalidOption, Job, Rowcall
 from rowcall.task import Task
 from rowcall.testing import clean_queue
-
-DRIVERS = {"sqlite://": "sqlite+aiosqlite://", "postgresql://": "postgresql+asyncpg://"}
+from tests.integrations.alchemy import ASYNC, alchemy
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def ids(jobs: Rowcall) -> set[int]:
 def test_all_ways_to_enqueue_join_the_session(
     url: str, jobs: Rowcall, double: Task[[int], int], kind: type[Session]
 ) -> None:
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(alchemy(url))
     for commits in (True, False):
         with kind(engine) as session:
             bound = jobs.bind(session)
@@ -64,7 +63,7 @@ def test_all_ways_to_enqueue_join_the_session(
 
 
 def test_a_worker_starts_when_the_session_commits(url: str, jobs: Rowcall, double: Task[[int], int]) -> None:
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(alchemy(url))
     with jobs.worker(), Session(engine) as session:
         job = jobs.bind(session)(double).enqueue(21)
         session.commit()
@@ -73,11 +72,8 @@ def test_a_worker_starts_when_the_session_commits(url: str, jobs: Rowcall, doubl
 
 
 def test_async_sessions(url: str, jobs: Rowcall, double: Task[[int], int]) -> None:
-    for name, driver in DRIVERS.items():
-        url = url.replace(name, driver)
-
     async def enqueue() -> list[Job]:
-        engine = create_async_engine(url)
+        engine = create_async_engine(alchemy(url, ASYNC))
         async with AsyncSession(engine) as session:
             await session.execute(text("select 1"))
             async with jobs.bind(session) as bound:
@@ -114,7 +110,7 @@ def joined(jobs: Rowcall) -> object:
 
 
 def test_wrong_calls_are_refused_before_anything_is_written(url: str, jobs: Rowcall, double: Task[[int], int]) -> None:
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(alchemy(url))
     with pytest.raises(InvalidOption, match="only makes connections"):
         jobs.bind(engine)
     with Session(engine) as session:

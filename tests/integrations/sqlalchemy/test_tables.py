@@ -8,12 +8,13 @@ from sqlalchemy.orm import Session
 from rowcall import Rowcall
 from rowcall.sqlalchemy import add_tables
 from rowcall.testing import FakeClock
+from tests.integrations.alchemy import alchemy
 
 
 def test_jobs_are_read_as_values(url: str) -> None:
     tables = add_tables(MetaData())
     job = tables["job"]
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(alchemy(url))
     with Rowcall(url, clock=FakeClock()) as jobs, Session(engine) as session:
         mail = jobs.enqueue("send_email", {"to": "a"}, tags=["red"])
         jobs.enqueue("other", delay=60)

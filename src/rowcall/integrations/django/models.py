@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import Status
-from rowcall.integrations.django.site import local
+from rowcall.integrations.django.site import aware, local
 from rowcall.integrations.django.tables import prefix
 
 STATUSES = [(status.value, status.value) for status in Status]
 
 
 class Moment(models.DateTimeField):
-    """A time of Rowcall: in SQLite, milliseconds since 1970."""
+    """A time of Rowcall: in SQLite, milliseconds since 1970; in MariaDB and MySQL, UTC without a zone."""
 
     def get_internal_type(self) -> str:
         return "Moment"  # Django's own conversion of times expects text
 
     def get_db_converters(self, connection: BaseDatabaseWrapper) -> list[Any]:
-        return [_from_milliseconds] if connection.vendor == "sqlite" else super().get_db_converters(connection)
+        given: list[Any] = super().get_db_converters(connection)
+        return [_READ[connection.vendor]] if connection.vendor in _READ else given
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
-        if connection.vendor == "sqlite" and isinstance(value, datetime):
-            return round(value.timestamp() * 1000)
+        if connection.vendor in _WRITTEN and isinstance(value, datetime):
+            return _WRITTEN[connection.vendor](aware(value))
         return super().get_db_prep_value(value, connection, prepared)
 
 
 def _from_milliseconds(value: object, *_: object) -> datetime | None:
     return local(datetime.fromtimestamp(value / 1000, UTC)) if isinstance(value, int) else None
+
+
+def _from_utc(value: datetime | None, *_: object) -> datetime | None:
+    return None if value is None else local(value.replace(tzinfo=UTC))
+
+
+_READ = {"sqlite": _from_milliseconds, "mysql": _from_utc}
+_WRITTEN: Mapping[str, Callable[[datetime], object]] = MappingProxyType(
+    {"sqlite": milliseconds_of, "mysql": lambda time: time.astimezone(UTC).replace(tzinfo=None)}
+)
 
 
 class Job(models.Model):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
@@ -63,11 +64,10 @@ def aware(time: datetime) -> datetime:
 def queue_url() -> str | Path:
     """Return where the queue is, for Rowcall's own connections."""
     connection = connections[alias()]
-    if connection.vendor == "sqlite":
-        return _file(connection)
-    if connection.vendor == "postgresql":
-        return _server_url(connection)
-    raise InvalidOption("DATABASE", f"must be SQLite or PostgreSQL, but DATABASES[{alias()!r}] is {connection.vendor}")
+    if connection.vendor not in _LOCATIONS:
+        known = "SQLite, PostgreSQL, MariaDB or MySQL"
+        raise InvalidOption("DATABASE", f"must be {known}, but DATABASES[{alias()!r}] is {connection.vendor}")
+    return _LOCATIONS[connection.vendor](connection)
 
 
 def _file(connection: BaseDatabaseWrapper) -> Path:
@@ -77,7 +77,7 @@ def _file(connection: BaseDatabaseWrapper) -> Path:
     return Path(name)
 
 
-def _server_url(connection: BaseDatabaseWrapper) -> str:
+def _postgres_url(connection: BaseDatabaseWrapper) -> str:
     parameters = {
         name: value
         for name, value in connection.get_connection_params().items()
@@ -93,7 +93,28 @@ def _server_url(connection: BaseDatabaseWrapper) -> str:
         host = ""
     if port and not host:
         parameters["port"] = port
+    return _url("postgresql", user, password, f"{host}:{port}" if host and port else host, name, parameters)
+
+
+def _mysql_url(connection: BaseDatabaseWrapper) -> str:
+    parts = connection.get_connection_params()
+    name, host, port = parts.get("database", parts.get("db", "")), parts.get("host", ""), parts.get("port", "")
+    files: Mapping[str, str] = parts.get("ssl") or {}
+    parameters = {f"ssl_{part}": files[part] for part in ("ca", "cert", "key") if part in files}
+    if "unix_socket" in parts:
+        parameters["unix_socket"] = parts["unix_socket"]
+    where = f"{host or 'localhost'}:{port}" if port else host
+    return _url("mysql", parts.get("user", ""), parts.get("password", ""), where, name, parameters)
+
+
+def _url(
+    scheme: str, user: object, password: object, where: str, name: object, parameters: Mapping[str, object]
+) -> str:
     who = f"{quote(str(user), safe='')}{':' if password else ''}{quote(str(password), safe='')}@" if user else ""
-    where = f"{host}:{port}" if host and port else host
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
-    return f"postgresql://{who}{where}/{quote(str(name), safe='')}{query}"
+    return f"{scheme}://{who}{where}/{quote(str(name), safe='')}{query}"
+
+
+_LOCATIONS: Mapping[str, Callable[[BaseDatabaseWrapper], str | Path]] = MappingProxyType(
+    {"sqlite": _file, "postgresql": _postgres_url, "mysql": _mysql_url}
+)

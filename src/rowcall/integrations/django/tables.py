@@ -11,7 +11,7 @@ from rowcall.drivers.caller.django import Django
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing, options
 from rowcall.store.dialect import Dialect
-from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.dialects import DIALECTS
 
 _LOCAL = ("lock_timeout", "search_path")
 
@@ -50,8 +50,4 @@ def after_migrate(using: str, **_: Any) -> None:
 
 
 def _dialect(vendor: str) -> Dialect:
-    if vendor == "sqlite":
-        return SqliteDialect(prefix())
-    from rowcall.store.postgres.dialect import PostgresDialect
-
-    return PostgresDialect(prefix())
+    return DIALECTS[vendor](prefix())

@@ -14,9 +14,8 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.sqlalchemy import Alchemy
 from rowcall.integrations.sqlalchemy.tables import DEFAULT_PREFIX, OWNER
 from rowcall.store.dialect import Dialect
-from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.postgres.schema import TABLES
-from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.dialects import DIALECTS
+from rowcall.store.mysql.words import NAMES
 from rowcall.store.statement import Plan, plain
 
 ParentNames = Mapping[Any, str | None]  # Alembic's keys are literals
@@ -62,6 +61,8 @@ def include_object(
 def migrate(connection: sqlalchemy.Connection, table_prefix: str = DEFAULT_PREFIX) -> tuple[int, int]:
     """Make or update the tables in the transaction of a revision; return the version found and the version now.
 
+    On MariaDB and MySQL, each change of a table commits.
+
         def upgrade() -> None:
             rowcall.sqlalchemy.migrate(op.get_bind())
 
@@ -75,10 +76,12 @@ def migrate(connection: sqlalchemy.Connection, table_prefix: str = DEFAULT_PREFI
         # otherwise the app's first transaction would be in the way; inside of one it cannot be changed
         with contextlib.suppress(sqlalchemy.exc.OperationalError):
             connection.exec_driver_sql("pragma journal_mode = wal")
-        return drive(SqliteDialect(prefix).migrate(), alchemy.execute)
+    if alchemy.database not in DIALECTS:
+        raise InvalidOption("connection", f"leads to {alchemy.database}; Rowcall needs {' or '.join(DIALECTS)}")
+    dialect = DIALECTS[alchemy.database](prefix)
     if alchemy.database == "postgresql":
-        return drive(_with_settings_restored(PostgresDialect(prefix)), alchemy.execute)
-    raise InvalidOption("connection", f"leads to {alchemy.database}; Rowcall needs sqlite or postgresql")
+        return drive(_with_settings_restored(dialect), alchemy.execute)
+    return drive(dialect.migrate(), alchemy.execute)
 
 
 def _with_settings_restored(dialect: Dialect) -> Plan[tuple[int, int]]:
@@ -94,7 +97,7 @@ def _with_settings_restored(dialect: Dialect) -> Plan[tuple[int, int]]:
 
 
 def _names(prefix: str) -> frozenset[str]:
-    return frozenset(f"{prefix}{table}" for table in TABLES)  # PostgreSQL has all that SQLite has
+    return frozenset(f"{prefix}{table}" for table in NAMES)  # MariaDB has all that the others have
 
 
 def _config(table_prefix: str) -> Config:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, DateTime, Dialect, Float, Integer, MetaData, SmallInteger, Table, Text
+from sqlalchemy.dialects.mysql import DATETIME
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import JSON, TypeDecorator, TypeEngine
 
@@ -19,20 +22,26 @@ OWNER = "rowcall"
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime: a timestamp on PostgreSQL, milliseconds since 1970 on SQLite."""
+    """An aware datetime: a timestamp on PostgreSQL, milliseconds since 1970 on SQLite, UTC without a zone elsewhere."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
+    _kinds: Mapping[str, TypeEngine[Any]] = MappingProxyType(
+        {"sqlite": BigInteger(), "mysql": DATETIME(fsp=3), "mariadb": DATETIME(fsp=3)}
+    )
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        kind: TypeEngine[Any] = BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True)
-        return dialect.type_descriptor(kind)
+        return dialect.type_descriptor(self._kinds.get(dialect.name) or DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        return milliseconds_of(value) if value is not None and dialect.name == "sqlite" else value
+        if value is None or dialect.name not in self._kinds:
+            return value
+        return milliseconds_of(value) if dialect.name == "sqlite" else value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        return time_of(value) if isinstance(value, int) else value
+        if not isinstance(value, datetime):
+            return time_of(value) if isinstance(value, int) else None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")

@@ -232,7 +232,8 @@ def adapted(template: str) -> str | tuple[str, ...]:
 _PARENTHESES = r"\((?:[^()']|'[^']*')*\)"
 for _ in range(4):  # as deep as in our texts
     _PARENTHESES = rf"\((?:[^()']|'[^']*'|{_PARENTHESES})*\)"
-_OPERAND = rf"(?:'[^']*'|(?<![\w.@`$])(?!end\b)[\w.@`$]+(?:{_PARENTHESES})?|{_PARENTHESES})"
+_CASE = r"\bcase\b(?:'[^']*'|(?!\bcase\b|\bend\b)[^'])*\bend\b"
+_OPERAND = rf"(?:'[^']*'|{_CASE}|(?<![\w.@`$])(?!end\b)[\w.@`$]+(?:{_PARENTHESES})?|{_PARENTHESES})"
 _CHAIN = re.compile(rf"{_OPERAND}(?:\s*\|\|\s*{_OPERAND})+")
 _LINKED = re.compile(rf"({_OPERAND})(?:\s*\|\|\s*)?")
 
