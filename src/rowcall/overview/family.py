@@ -27,6 +27,12 @@ class Relative(NamedTuple):
     here: bool = False
 
 
+def tasks_of(queue: Queue, job_ids: Sequence[int]) -> Operation[dict[int, str]]:
+    """Return the task of each job that exists, by id."""
+    jobs = (yield from Read(get_all(queue.dialect, job_ids))) if job_ids else {}
+    return {job.id: job.type for job in jobs.values()}
+
+
 def family(queue: Queue, job_id: int) -> Operation[list[Relative]]:
     """Return the parents of a job, the job, and at most 100 children and theirs. Nothing if it is alone."""
     return (yield from Read(_family(queue.dialect, job_id), snapshot=True))

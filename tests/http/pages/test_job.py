@@ -35,7 +35,9 @@ def test_everything_about_a_job_is_shown(client: Client) -> None:
 def test_a_chain_and_its_blockers_are_shown(client: Client, filled: Rowcall) -> None:
     one = filled.enqueue("greet", {"name": "Ann"})
     two = filled.enqueue("greet", {"name": "Bob"}, after=[one])
-    assert f'href="/jobs/{one.id}"' in client.page(f"/jobs/{two.id}")
+    page = client.page(f"/jobs/{two.id}")
+    assert f'href="/jobs/{one.id}"' in page
+    assert f">greet {one.id}</text>" in page
     assert f'href="/jobs/{two.id}"' in client.page(f"/jobs/{one.id}")
 
 

@@ -6,8 +6,9 @@ the right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -17,6 +18,7 @@ from rowcall.domain.job import BlockedBy, Chain, Dependent, Job
 WIDTH, HEIGHT, ROW = 232, 34, 52
 RAIL, BEND = 12, 8  # how far lines on the right are from the boxes, and the radius of their corners
 MOST_IN_GROUP, STEPS_AROUND, LONGEST_LABEL = 12, 3, 26
+NO_TASKS: Mapping[int, str] = MappingProxyType({})
 _BOX = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
 _ICON = '<use class="icon" href="#i-{}" x="10" y="10" width="14" height="14"/>'
 
@@ -30,15 +32,20 @@ class GraphNode(NamedTuple):
 
 
 def flow_graph(
-    job: Job, chain: Chain | None, blockers: Sequence[BlockedBy], dependents: Sequence[Dependent], base: str
+    job: Job,
+    chain: Chain | None,
+    blockers: Sequence[BlockedBy],
+    dependents: Sequence[Dependent],
+    base: str,
+    tasks: Mapping[int, str] = NO_TASKS,
 ) -> Markup | None:
-    """Return the picture, or None if the job stands alone."""
+    """Return the picture, or None if the job stands alone. `tasks` has those of blockers, as far as they are known."""
     if chain is None and not blockers and not dependents:
         return None
     own = {step.id for step in (chain.steps if chain else ())}  # the steps of a chain wait for each other
     waits_for = _group(
         [
-            GraphNode(f"{'chain' if one.is_chain else 'job'} {one.id}", one.status or "deleted", one.id)
+            GraphNode(f"{_kind(one, tasks)} {one.id}", one.status or "deleted", one.id)
             for one in blockers
             if one.is_chain or one.id not in own
         ],
@@ -70,6 +77,10 @@ def flow_graph(
 def _group(nodes: list[GraphNode], which: str) -> list[GraphNode]:
     more = len(nodes) - MOST_IN_GROUP
     return nodes if more <= 0 else [*nodes[:MOST_IN_GROUP], GraphNode(f"{more:,} more {which}")]
+
+
+def _kind(blocker: BlockedBy, tasks: Mapping[int, str]) -> str:
+    return "chain" if blocker.is_chain else tasks.get(blocker.id, "job")
 
 
 def _steps(job: Job, chain: Chain | None) -> list[GraphNode]:

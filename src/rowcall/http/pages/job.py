@@ -15,13 +15,13 @@ from rowcall.domain.step import NAMELESS
 from rowcall.http.api.jobs import MOST_ROWS, JobDetail, get_job
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
-from rowcall.http.pages.graph import flow_graph
+from rowcall.http.pages.graph import MOST_IN_GROUP, flow_graph
 from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
 from rowcall.http.pages.waiting import asked
 from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
 from rowcall.operations.streams import last_values
-from rowcall.overview.family import family
+from rowcall.overview.family import family, tasks_of
 from rowcall.overview.liveness import time_now
 from rowcall.overview.scrub import scrubbed_value
 from rowcall.overview.stacks import stack
@@ -41,6 +41,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
     if job.chain_id is not None:
         chain = await call.read(flows.get_chain(call.queue, job.chain_id))
     now = await call.read(time_now(call.queue))
+    tasks = await call.read(tasks_of(call.queue, [one.id for one in detail.blockers[:MOST_IN_GROUP]]))
     return {
         "page": "jobs",
         "job": job,
@@ -56,7 +57,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "bars": waterfall(job, detail.attempts, detail.steps, now),
         "most_rows": MOST_ROWS,
         "family": await call.read(family(call.queue, job_id)),
-        "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
+        "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope), tasks),
         "timeline": without_claims(detail.timeline),
         "chain": chain,
         "trace_id": detail.trace_id,
