@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
-from rowcall.declare.failures import CodeFunction
 from rowcall.declare.fairness import declare_fair_queue
 from rowcall.declare.follow_ups import ObservedEvent, Observer
 from rowcall.declare.handlers import Override
@@ -157,12 +156,10 @@ class Rowcall:
 
     def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
-        checked_options = checked(options, TASK_OPTIONS)
-        if function is not None:
-            return self._declare(function, checked_options)
-        return lambda function: self._declare(function, checked_options)
+        declare_with = partial(self._declare, checked(options, TASK_OPTIONS))
+        return declare_with if function is None else declare_with(function)
 
-    def _declare(self, function: Callable[..., object], options: Options) -> AnyTask | BatchTask[object]:
+    def _declare(self, options: Options, function: Callable[..., object]) -> AnyTask | BatchTask[object]:
         if isinstance(function, BaseTask):
             raise InvalidOption("task", f"{function.name!r} is already a task")
         return declare_task(self._queue, declare(function, options))
@@ -289,13 +286,9 @@ class Rowcall:
         def upstream_code(error: UpstreamError) -> str:
             return f"UPSTREAM:{error.kind}"
         """
-
-        def declare(code: str | CodeFunction) -> object:
-            self._queue.declared.failures.declare(kind, code)
-            return code
-
-        self._queue.declared.failures.check(kind)
-        return declare if code is None else declare(code)
+        failures = self._queue.declared.failures
+        failures.check(kind)
+        return partial(failures.declare, kind) if code is None else failures.declare(kind, code)
 
     def schedule(
         self,
@@ -324,8 +317,8 @@ class Rowcall:
             if not isinstance(task, BaseTask):
                 raise InvalidOption("schedule", f"goes above @jobs.task, and {task!r} is not a task")
             named = scheduling.name_of(self._queue, task)
-            given = named if name is None else name, named, arguments, queue, priority, timing
-            self._setup.declare_schedule(partial(scheduling.new_schedule, self._queue, *given))
+            options = named if name is None else name, named, arguments, queue, priority, timing
+            self._setup.declare_schedule(partial(scheduling.new_schedule, self._queue, *options))
             return task
 
         return declare
@@ -347,11 +340,7 @@ class Rowcall:
         it. What it raises is logged. If the process dies first, it is not called: for work that must not be
         lost, use `on_failure` or `on_success` of the task.
         """
-
-        def observe(function: Observer) -> Observer:
-            self._queue.declared.follow_ups.observe(event, function)
-            return function
-
+        observe = partial(self._queue.declared.follow_ups.observe, event)
         return observe if function is None else observe(function)
 
     # enqueueing

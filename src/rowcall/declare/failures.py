@@ -39,14 +39,15 @@ class Failures:
     def keeps_tracebacks(self) -> bool:
         return self._traceback_limit > 0
 
-    def declare(self, kind: type[BaseException], code: str | CodeFunction) -> None:
-        """Set the code of a class of errors and its subclasses, or raise `InvalidOption`."""
+    def declare(self, kind: type[BaseException], code: str | CodeFunction) -> str | CodeFunction:
+        """Set the code of a class of errors and its subclasses, and return it, or raise `InvalidOption`."""
         self.check(kind)
         if inspect.iscoroutinefunction(code):
             raise InvalidOption("error_code", "must be a function that is not async")
         if not callable(code) and (problem := code_problem(code)):
             raise InvalidOption("error_code", problem)
         self._codes[kind] = code
+        return code
 
     def check(self, kind: type[BaseException]) -> None:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):

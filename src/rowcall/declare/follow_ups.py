@@ -135,8 +135,8 @@ class FollowUps:
 
     # observers
 
-    def observe(self, event: str, observer: Observer) -> None:
-        """Have the workers of this process call a function after each event of that name."""
+    def observe(self, event: str, observer: Observer) -> Observer:
+        """Have the workers of this process call a function after each event of that name, and return it."""
         names = list(dict.fromkeys(EVENTS.values()))
         if event not in names:
             advice = did_you_mean(event, names) if isinstance(event, str) else ""
@@ -144,6 +144,7 @@ class FollowUps:
         if not callable(observer) or inspect.iscoroutinefunction(observer):
             raise InvalidOption("function", f"must be a function that is not async, got {observer!r}")
         self.observers.setdefault(event, []).append(observer)
+        return observer
 
     def call_observers(self, outcome: JobOutcome) -> None:
         """Call the observers of an event. What one raises is logged."""
