@@ -1,7 +1,8 @@
 """Whatever two transactions do to the same jobs, statement by statement: none waits for ever, and an attempt ends once.
 
 Every transaction locks claims, then jobs, then ready rows, or skips what is locked. The jobs have all that their ends
-write about: a slot, an order with a job behind them, tags, a job that waits for both, and a follow-up.
+write about: a slot, an order with a job behind them, tags, a job that waits for both, a follow-up, a batch of which
+they are the last jobs, and a parent whose steps wait for them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from rowcall.app import queue_of
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, decide
+from rowcall.store.batches.finishing import fold_batches
 from rowcall.store.claims.demand import Demand
 from rowcall.store.claims.round import round_of_work
 from rowcall.store.control import single_actions
 from rowcall.store.control.bulk_actions import MatchedJobs
 from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.ends.after import check_parents
 from rowcall.store.ends.attempts import Completed, Ended, complete, settle
 from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.counts import PRUNE
@@ -185,11 +188,28 @@ def meeting(postgres_url: str) -> Iterator[Meeting]:
         yield Meeting(jobs, send.enqueue_many, one, other, rows)
 
 
+TABLES = ("job", "worker", "slot", "batch", "batch_tally", "parent_check")
+EMPTIED = "; ".join(f"delete from rowcall_{table}" for table in TABLES)
+RELATED = """
+    with pair as (
+      insert into rowcall_batch (name, created_at, sealed_at, added) values ('pair', now(), now(), 2) returning id
+    ), waiting as (
+      insert into rowcall_step (job_id, position, attempt, started_at, kind, name, status, child_id)
+      select {parent}, id % 1000000, 1, now(), 'call', 'send', 'waiting', id from rowcall_job where id in {children})
+    update rowcall_job set parent_id = {parent}, parent_step = rowcall_job.id % 1000000, batch_id = pair.id
+    from pair where rowcall_job.id in {children}"""
+MEMBERS = "select id, status in ('succeeded', 'failed', 'cancelled') from rowcall_job where batch_id is not null"
+WAITS = "select child_id, status from rowcall_step"
+FINISHED = "select finished_at is not null, succeeded + failed + cancelled from rowcall_batch"
+
+
 def new_scene(meeting: Meeting, *, claimed: bool) -> Scene:
-    meeting.rows.execute("delete from rowcall_job; delete from rowcall_worker; delete from rowcall_slot")
+    meeting.rows.execute(EMPTIED)
     worker = StoreWorker(meeting.jobs, "web-1")
+    parent = meeting.jobs.enqueue("parent", delay=3600)
     first, _, second = meeting.enqueue_sends([{"account": account} for account in ("a", "a", "b")])
     made = [first.id, second.id]
+    meeting.rows.execute(RELATED.format(parent=parent.id, children=f"({first.id}, {second.id})"))
     meeting.jobs.enqueue("note", after=made)
     if claimed:
         return Scene(meeting.jobs, worker, worker.claim(slots=2).started)
@@ -230,10 +250,25 @@ def check(scene: Scene, tables: Rows, when: str) -> None:
             assert (status, claims[job_id]) == ("pending", int(str(lease)) + 1), when
         else:
             assert attempt in (0, 1), f"an attempt ended twice: {when}"
+    check_related(scene, tables, when)
     for ready in scene.claimed:  # what still runs can be settled, once
         if ready.id in claims and ready.holder == scene.worker.holder:
             assert [scene.worker.settle(ready, outcome) for outcome in (OUTCOME, OUTCOME)] == [True, False], when
             assert scene.jobs.get(ready.id).status in (Status.SCHEDULED, Status.CANCELLED), when
+
+
+def check_related(scene: Scene, tables: Rows, when: str) -> None:
+    """Each end was counted in the batch once, and written into the step of the parent, perhaps by a later check."""
+    database = queue_of(scene.jobs).database
+    database.write(lambda: fold_batches(scene.dialect))
+    database.write(lambda: check_parents(scene.dialect))
+    is_ended = {int(str(child)): bool(ended) for child, ended in tables.execute(MEMBERS)}
+    ((finished, counted),) = tables.execute(FINISHED)
+    assert sum(is_ended.values()) <= int(str(counted)) <= len(scene.ids), when
+    assert finished == all(is_ended.values()), when
+    waits = {int(str(child)): status == "waiting" for child, status in tables.execute(WAITS)}
+    for child, ended in is_ended.items():  # a job may have ended before it was deleted
+        assert waits[child] != ended, f"{child}: {when}"
 
 
 OUTCOME = Reported("NO:GOOD", "bad")
