@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.batches import ENDED_MEMBERS, HOLD_MEMBERS
 from rowcall.store.queries.flows import (
     BLOCKER_RESULTS,
+    CHAIN_STEPS,
     DEPENDANTS,
     DOUBT_EDGES,
     ENDED_EDGES,
@@ -32,6 +34,8 @@ from rowcall.store.queries.flows import (
     Replacement,
     UnsureEdge,
 )
+from rowcall.store.queries.results import TIMELINES_OF
+from rowcall.store.queries.steps import END_CALLS, LOST_CHILDREN
 from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import PREFIX, fill, fresh_database, migrated
 from tests.store.postgres.explaining import Explainer, Mode, statements_of
@@ -46,6 +50,10 @@ KEYS = "update rowcall_job set key = 'key ' || id % 1000, chain_id = id - id % 3
 BLOCKED = "insert into rowcall_job (type, status) select 'a', 'blocked' from generate_series(1, 5000)"
 FAN_OUT = "insert into rowcall_edge (blocker_id, job_id, position) select 1, id, 0 from rowcall_job where id > 1"
 FAN_IN = "insert into rowcall_edge (blocker_id, job_id, position) select id, 10000, id from rowcall_job"
+CALLS = """
+    insert into rowcall_step (job_id, position, attempt, started_at, kind, name, status, child_id)
+    select 1, id, 1, now(), 'call', 'a', 'waiting', id from generate_series(2, 5000) as id"""
+CHILDREN = "update rowcall_job set parent_id = 1, parent_step = id where id between 2 and 5000"
 READ_WHOLE = {"unsure edges": {"rowcall_edge_unsure"}}
 BIG_ENOUGH = 0.1
 
@@ -87,6 +95,12 @@ CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
     "dependants": lambda size: ask(DEPENDANTS, ids(size)),
     "previous": lambda size: ask(PREVIOUS_RESULT, 1000, 1),
     "results of blockers": lambda size: ask(BLOCKER_RESULTS, 1000),
+    "chain steps": lambda size: ask(CHAIN_STEPS, 1000),
+    "timelines": lambda size: ask(TIMELINES_OF, ids(size)),
+    "ended calls": lambda size: ask(END_CALLS, ids(size)),
+    "lost children": lambda size: ask(LOST_CHILDREN, ids(size), 500),
+    "ended members": lambda size: ask(ENDED_MEMBERS, ids(size)),
+    "held members": lambda size: ask(HOLD_MEMBERS, ids(size)),
 }
 
 
@@ -105,7 +119,7 @@ STATES = (
 def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[Explainer]:
     with fresh_database(postgres_server_url) as url:
         with migrated(url) as connection:
-            for table in ("rowcall_job", "rowcall_edge", "rowcall_claim"):
+            for table in ("rowcall_job", "rowcall_edge", "rowcall_claim", "rowcall_step", "rowcall_attempt"):
                 connection.execute(f"alter table {table} set (autovacuum_enabled = off)".encode())
             if "with one job" in request.param:
                 connection.execute("insert into rowcall_job (type) values ('a')")
@@ -117,6 +131,8 @@ def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Itera
                 connection.execute(FAN_OUT if "blocker" in request.param else FAN_IN)
             if request.param.endswith("analyzed"):
                 connection.execute("analyze")
+            connection.execute(CALLS)
+            connection.execute(CHILDREN)
         made = Explainer(url)
         yield made
         made.close()

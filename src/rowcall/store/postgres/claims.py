@@ -178,7 +178,7 @@ mark = f"""
     where job_id = any (array(
         select job_id from <claim> where job_id = any ($2::text::bigint[]) for update skip locked))
       and lease = {_mark.lease} and holder = {_mark.holder}
-      and not ({_mark.replays} <> 0 and exists (select from <step> as step where step.job_id = claim.job_id))
+      and not ({_mark.replays} <> 0 and exists (select from <step> as step where step.job_id = claim.job_id offset 0))
     returning 1"""
 
 is_consumed = """

@@ -60,7 +60,7 @@ live = """
         and job.status not in <finished> for no key update) as mine"""
 
 _ended = fields(Settlement)
-_HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"
+_HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id offset 0)"
 FOLLOWED = "(job.on_end -> job.status::text is not null or job.batch_id is not null or job.parent_id is not null)"
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 

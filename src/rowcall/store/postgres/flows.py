@@ -274,3 +274,8 @@ taken_steps = f"""
     select step.chain_id, step.chain_index from {_rows_of("$1")} cross join lateral (
       select chain_id, chain_index from <job>
       where chain_id = {_place.chain_id}::bigint and chain_index = {_place.chain_index}::int offset 0) as step"""
+
+chain_steps = """
+    select <job_columns> from (select id from <job> where chain_id = $1::bigint) as step
+      cross join lateral (select * from <prefix>jobs where id = step.id offset 0) as job
+    order by chain_index"""

@@ -52,9 +52,10 @@ late_rows = """
       select id, jobs from <change> where given.source = 2 and id between low and high) as found
     order by 1, 2 limit $2::int"""
 timelines_of = """
-    select job.id, job.queue::text, job.type::text, coalesce(attempt.lease, job.lease), job.status in <finished>,
+    select job.id, job.queue::text, job.type::text,
+      coalesce((select lease from <attempt> where id = line.seq and job_id = job.id), job.lease), job.status in <finished>,
       <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail, line.secret
-    from unnest($1::text::bigint[]) as given (id) join <job> as job on job.id = given.id
+    from unnest($1::text::bigint[]) as given (id)
+      cross join lateral (select id, queue, type, lease, status from <job> where id = given.id offset 0) as job
       cross join lateral (select * from <prefix>timeline where job_id = given.id offset 0) as line
-      left join <attempt> as attempt on attempt.id = line.seq
     order by line.at, job.id, line.seq, line.rank"""

@@ -58,7 +58,7 @@ def words(prefix: str, schema: str = "") -> Words:
         "end_rows": "))",
         "after": _after,
         "fence": "offset 0",
-        "by_id": lambda column: column,
+        "by_id": lambda column: f"({column} || '')",
         "interval": lambda number: f"${number}::bigint * interval '1 millisecond'",
         "ids": lambda number: f"unnest(${number}::text::bigint[]) as given (id)",
         "texts": lambda number: f"jsonb_array_elements_text(${number}::text::jsonb) as given (item)",

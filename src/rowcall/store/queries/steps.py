@@ -256,7 +256,7 @@ _END_CALLS = f"""
     from (
       select id, parent_id, parent_step, status as ended, finished_at as ended_at, result as returned,
              error_code as code, error_detail as detail
-      from <job> where id <in_ids:1> and parent_id is not null and <by_id:status> in <finished> <fence>
+      from <job> where id <in_ids:1> and <by_id:status> in <finished> <fence>
     ) as child
     where step.job_id = child.parent_id and step.position = child.parent_step and step.child_id = child.id
       and step.status = 'waiting'
