@@ -714,7 +714,7 @@ create trigger rowcall_job_unread before delete on rowcall_job when not (old.sta
 end
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at, job.parent_id, job.parent_step, job.detached
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id ) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id ) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at, job.parent_id, job.parent_step, job.detached
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -745,7 +745,8 @@ select id, coalesce(heartbeat_at, finished_at,
        9000000000000000000, 3, 'PROGRESS', worker,
        cast(round(progress * 100) as integer) || ' %' || coalesce(': ' || progress_message, ''), progress_message
 from rowcall_jobs as job where progress is not null and (
-  heartbeat_at is not null or finished_at is not null or exists (select 1 from rowcall_attempt where job_id = job.id))
+  heartbeat_at is not null or finished_at is not null
+  or exists (select 1 from rowcall_attempt where job_id = job.id ))
 union all
 select job_id, finished_at, seq, 4,
        case status when 'succeeded' then 'SUCCEEDED' when 'lost' then 'RECOVERED' when 'released' then 'RELEASED'
@@ -760,7 +761,7 @@ select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null, 'for ' || strftime(
 from rowcall_attempts where status = 'failed' and next_run_at is not null
 union all
 select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code, null
-from rowcall_job where status = 'failed' and error_code = 'WORKER:LOST' and claimed_at is not null
+from rowcall_job where +status = 'failed' and coalesce(error_code, '') = 'WORKER:LOST' and claimed_at is not null
 union all
 select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
        case when status = 'timed_out' then 'WAIT_TIMED_OUT'
@@ -776,26 +777,29 @@ select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
 from rowcall_step where kind not in ('first', 'patch')
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
-from rowcall_job where status = 'cancelled' and error_code = 'EXPIRED:NOT_STARTED'
+from rowcall_job where +status = 'cancelled' and coalesce(error_code, '') = 'EXPIRED:NOT_STARTED'
 union all
 select job_id, at, 8000000000000000000 + min(id, 1000000000000000000), 6, event, actor, detail, null from rowcall_event
 union all
 select id, created_at, 0, 1, 'BLOCKED', null,
        'blockers: ' || (select count(*) from rowcall_edge as edge where edge.job_id = job.id), null
-from rowcall_job as job where exists (select 1 from rowcall_edge as edge where edge.job_id = job.id)
+from rowcall_job as job where exists (select 1 from rowcall_edge as edge where edge.job_id = job.id )
 union all
 select id, (select max(resolved_at) from rowcall_edge as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null, null
-from rowcall_job as job where status <> 'blocked' and exists (select 1 from rowcall_edge as edge where edge.job_id = job.id)
+from rowcall_job as job
+where status <> 'blocked' and exists (select 1 from rowcall_edge as edge where edge.job_id = job.id )
   and not exists (select 1 from rowcall_edge as edge where edge.job_id = job.id
-                  and (edge.state in ('open', 'failed') or edge.resolved_at > job.finished_at))
+                  and (edge.state in ('open', 'failed') or edge.resolved_at > job.finished_at) )
 union all
 select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, ''), error_detail
-from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'STEPS:CHANGED', 'INVALID_INPUT:UNKNOWN_TASK')
+from rowcall_job
+where case when finished_at is not null and claimed_at is null then 1 else 0 end = 1
+  and coalesce(error_code, '') in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'STEPS:CHANGED', 'INVALID_INPUT:UNKNOWN_TASK')
 union all
 select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null
-from rowcall_job where status = 'pending' and (held like 'limit:%' or held like 'order:%')
+from rowcall_job where +status = 'pending' and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, case error_code when 'INVALID_INPUT:SCHEMA_MISMATCH' then 'until a worker comes that the arguments fit'
