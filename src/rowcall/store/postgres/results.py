@@ -53,8 +53,9 @@ late_rows = """
     order by 1, 2 limit $2::int"""
 timelines_of = """
     select job.id, job.queue::text, job.type::text,
-      coalesce((select lease from <attempt> where id = line.seq and job_id = job.id), job.lease), job.status in <finished>,
-      <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail, line.secret
+      coalesce((select lease from <attempt> where id = line.seq and job_id = job.id), job.lease),
+      job.status in <finished>, <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail,
+      line.secret
     from unnest($1::text::bigint[]) as given (id)
       cross join lateral (select id, queue, type, lease, status from <job> where id = given.id offset 0) as job
       cross join lateral (select * from <prefix>timeline where job_id = given.id offset 0) as line
