@@ -38,7 +38,9 @@ class MysqlStore:
     def execute(self, sql: str, *values: object) -> list[Row]:
         """Run one statement, and commit it."""
         if self._connection is None or not self._connection.open:
-            self._connection = pymysql.connect(**options_of(self.url), sql_mode=SQL_MODE, autocommit=True)
+            self._connection = pymysql.connect(
+                **options_of(self.url), sql_mode=f"{SQL_MODE},ANSI_QUOTES,NO_AUTO_VALUE_ON_ZERO", autocommit=True
+            )
         with self._connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())

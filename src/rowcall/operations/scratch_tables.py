@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from rowcall.domain.config import ServerKind
 from rowcall.queue import Queue
-from rowcall.store.statement import Statement, as_is, execute
+from rowcall.store.statement import Plan, execute, plain
 
 _DROP = """
 do $body$
@@ -26,7 +29,27 @@ $body$
 """
 
 
+def _from_postgres(prefix: str) -> Plan[None]:
+    yield from execute(plain(_DROP.replace("<prefix>", prefix)))
+
+
+def _from_mysql(prefix: str) -> Plan[None]:
+    named = yield plain(
+        "select table_name, table_type from information_schema.tables"
+        " where table_schema = database() and left(table_name, char_length($1)) = $1",
+        prefix,
+    )
+    yield plain("set foreign_key_checks = 0")
+    for name, kind in named:
+        yield plain(f"drop {'view' if kind == 'VIEW' else 'table'} if exists `{name}`")
+    yield plain("set foreign_key_checks = 1")
+
+
+_PLANS: Mapping[ServerKind, Callable[[str], Plan[None]]] = {"postgresql": _from_postgres, "mysql": _from_mysql}
+
+
 def drop_tables(queue: Queue) -> None:
-    """Drop everything on a PostgreSQL server whose name begins with the table prefix of this queue."""
-    drop = Statement(_DROP.replace("<prefix>", queue.config.table_prefix), (), as_is)
-    queue.database.write(lambda: execute(drop))
+    """Drop everything on a server whose name begins with the table prefix of this queue."""
+    assert queue.config.server is not None
+    drop = _PLANS[queue.config.server.kind]
+    queue.database.write(lambda: drop(queue.config.table_prefix))

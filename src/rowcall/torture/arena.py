@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from rowcall.app import queue_of
+from rowcall.domain.config import ServerKind
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.operations.scratch_tables import drop_tables
 from rowcall.torture.workload import opened
@@ -53,10 +55,8 @@ def arena_of(url: str, prefix: str) -> Arena:
             if queue.config.in_memory:
                 raise InvalidOption("url", "names a queue in memory, which no other process can use")
             return SqliteArena(queue.config.path, prefix)
-        if queue.config.server.kind != "postgresql":
-            raise InvalidOption("url", "must name a SQLite file or a PostgreSQL server")
         queue.database.read(queue.dialect.version(), snapshot=True)  # a server that is away is reported as everywhere
-        return PostgresArena(url, queue.database.name, prefix)
+        return SERVERS[queue.config.server.kind](url, queue.database.name, prefix)
 
 
 class SqliteArena:
@@ -129,11 +129,40 @@ class SqliteArena:
             raise StoreUnavailable(f"{self.path}: {error}", "Check the file") from error
 
 
-class PostgresArena:
-    kind = "PostgreSQL"
+class ServerArena(ABC):
+    """Addresses of a server are hosts with their ports, or paths of sockets."""
+
+    kind: str
 
     def __init__(self, url: str, name: str, prefix: str) -> None:
         self.url, self.name, self.prefix = url, name, prefix
+
+    @abstractmethod
+    def version(self) -> str: ...
+
+    @abstractmethod
+    def tables(self) -> list[str]: ...
+
+    @abstractmethod
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
+
+    @abstractmethod
+    def addresses(self) -> list[tuple[str, int] | str]: ...
+
+    @abstractmethod
+    def url_at(self, port: int) -> str:
+        """Return the URL with a port of this machine instead of the server's address."""
+
+    def is_free(self) -> bool:
+        return True  # the locks of one transaction do not keep others from other rows
+
+    def remove(self) -> None:
+        with opened(self.url, self.prefix) as jobs:
+            drop_tables(queue_of(jobs))
+
+
+class PostgresArena(ServerArena):
+    kind = "PostgreSQL"
 
     def version(self) -> str:
         return str(next(self.rows("show server_version"))[0]).split()[0]
@@ -156,12 +185,66 @@ class PostgresArena:
             cursor.execute(with_tables(sql, self.prefix).encode())
             yield from cursor
 
-    def is_free(self) -> bool:
-        return True  # the locks of one transaction do not keep others from other rows
+    def addresses(self) -> list[tuple[str, int] | str]:
+        parts = self._parts()
+        hosts = parts.get("hostaddr", parts.get("host", "localhost")).split(",")
+        given = parts.get("port", "").split(",")
+        ports = [given[number if number < len(given) else 0] or "5432" for number, _ in enumerate(hosts)]
+        return [
+            f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host or "localhost", int(port))
+            for host, port in zip(hosts, ports, strict=True)
+        ]
 
-    def remove(self) -> None:
-        with opened(self.url, self.prefix) as jobs:
-            drop_tables(queue_of(jobs))
+    def url_at(self, port: int) -> str:
+        """The name of the host stays, as a certificate is checked against it."""
+        parts = {**self._parts(), "hostaddr": "127.0.0.1", "port": str(port)}
+        host = parts.pop("host", "").split(",")[0]
+        parts["host"] = "127.0.0.1" if not host or host.startswith(("/", "@")) else host
+        return f"postgresql://?{urlencode(parts, quote_via=quote)}"
+
+    def _parts(self) -> dict[str, str]:
+        from psycopg.conninfo import conninfo_to_dict
+
+        return {key: str(value) for key, value in conninfo_to_dict(self.url).items() if value is not None}
+
+
+class MysqlArena(ServerArena):
+    kind = "MariaDB or MySQL"
+
+    def version(self) -> str:
+        return str(next(self.rows("select version()"))[0])
+
+    def tables(self) -> list[str]:
+        named = """
+            select table_name from information_schema.tables
+            where table_schema = database() and left(table_name, char_length('<>')) = '<>'
+            """
+        return [name for (name,) in self.rows(named.replace("<>", self.prefix))]
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        import pymysql
+        from pymysql.cursors import SSCursor
+
+        from rowcall.drivers.mysql.connection import options_of
+
+        connection = pymysql.connect(**options_of(self.url), cursorclass=SSCursor)
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            cursor.execute(with_tables(sql, self.prefix))
+            yield from cursor
+
+    def addresses(self) -> list[tuple[str, int] | str]:
+        parts = urlsplit(self.url)
+        socket = dict(parse_qsl(parts.query)).get("unix_socket")
+        return [socket or (unquote(parts.hostname or "localhost"), parts.port or 3306)]
+
+    def url_at(self, port: int) -> str:
+        parts = urlsplit(self.url)
+        user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        kept = [(name, value) for name, value in parse_qsl(parts.query) if name != "unix_socket"]
+        return urlunsplit(parts._replace(netloc=f"{user}127.0.0.1:{port}", query=urlencode(kept)))
+
+
+SERVERS: Mapping[ServerKind, type[ServerArena]] = {"postgresql": PostgresArena, "mysql": MysqlArena}
 
 
 def with_tables(sql: str, prefix: str) -> str:

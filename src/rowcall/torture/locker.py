@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from typing import cast
 
 from rowcall.base.clock import SYSTEM_CLOCK
-from rowcall.domain.config import Server, database_of
+from rowcall.domain.config import Server, ServerKind, database_of
 from rowcall.torture.workload import PREFIX
 
 PATIENCE_SECONDS = 10.0
@@ -27,12 +28,23 @@ POSTGRES = {
     "claims": ("begin", "select job_id from {prefix}claim limit 100 for update"),
     "snapshot": ("begin isolation level repeatable read", "select count(*) from {prefix}migration"),
 }
+MYSQL = {
+    "table": ("lock tables {prefix}job write",),
+    "rows": ("begin", "select id from {prefix}job where status = 'pending' order by id limit 200 for update"),
+    "claims": ("begin", "select job_id from {prefix}claim limit 100 for update"),
+    "snapshot": (
+        "set transaction isolation level repeatable read",
+        "start transaction with consistent snapshot",
+        "select count(*) from {prefix}migration",
+    ),
+}
+ON_SERVER: Mapping[ServerKind, Mapping[str, Sequence[str]]] = {"postgresql": POSTGRES, "mysql": MYSQL}
 
 
 def hold(lock: str, seconds: float) -> str:
     """Hold the lock. Return how it went: the database may be busy, or away."""
     database = database_of(os.environ["ROWCALL_URL"])
-    statements = (POSTGRES if isinstance(database, Server) else SQLITE)[lock]
+    statements = (ON_SERVER[database.kind] if isinstance(database, Server) else SQLITE)[lock]
     with suppress(errors_of(database)), opened(database) as execute:
         for statement in statements:
             execute(statement.format(prefix=os.environ[PREFIX]))
@@ -44,6 +56,10 @@ def hold(lock: str, seconds: float) -> str:
 def errors_of(database: str | Server) -> type[Exception]:
     if not isinstance(database, Server):
         return sqlite3.Error
+    if database.kind == "mysql":
+        from pymysql import MySQLError
+
+        return cast("type[Exception]", MySQLError)
     import psycopg
 
     return psycopg.Error
@@ -51,6 +67,16 @@ def errors_of(database: str | Server) -> type[Exception]:
 
 @contextmanager
 def opened(database: str | Server) -> Iterator[Callable[[str], object]]:
+    if isinstance(database, Server) and database.kind == "mysql":
+        import pymysql
+
+        from rowcall.drivers.mysql.connection import options_of
+
+        with closing(pymysql.connect(**options_of(database.url), autocommit=True)) as client, client.cursor() as cursor:
+            for name in ("lock_wait_timeout", "innodb_lock_wait_timeout"):
+                cursor.execute(f"set {name} = {PATIENCE_SECONDS:g}")
+            yield cursor.execute
+        return
     if isinstance(database, Server):
         import psycopg
 

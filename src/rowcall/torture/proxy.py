@@ -10,35 +10,24 @@ import random
 import selectors
 import socket
 import threading
-from urllib.parse import quote, urlencode
-
-from psycopg.conninfo import conninfo_to_dict
+from collections.abc import Callable, Sequence
 
 CONNECT_SECONDS = 5.0
 CHUNK_BYTES = 65_536
-DEFAULT_PORT = "5432"
-SOCKET_NAME = ".s.PGSQL."
 
 
 class CuttingProxy:
     """Listens on this machine while it is open. `url` leads through it."""
 
-    def __init__(self, url: str) -> None:
-        self._parts = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    def __init__(self, addresses: Sequence[tuple[str, int] | str], url_at: Callable[[int], str]) -> None:
+        self._addresses = addresses
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._pairs: set[_Pair] = set()
         self._flows = threading.Event()
         self._flows.set()
-        self.url = self._own_url()
+        self.url = url_at(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, name="torture-proxy", daemon=True).start()
-
-    def _own_url(self) -> str:
-        """Return the URL with this address. The name of the host stays, as a certificate is checked against it."""
-        parts = {**self._parts, "hostaddr": "127.0.0.1", "port": str(self._listener.getsockname()[1])}
-        host = parts.pop("host", "").split(",")[0]
-        parts["host"] = "127.0.0.1" if not host or host.startswith(("/", "@")) else host
-        return f"postgresql://?{urlencode(parts, quote_via=quote)}"
 
     def cut(self, chance: random.Random, at_most: int) -> int:
         """Cut some connections. Return how many."""
@@ -97,17 +86,14 @@ class CuttingProxy:
                 self._pairs.discard(pair)
 
     def _connected(self) -> socket.socket:
-        """Connect to the first of the URL's hosts that answers."""
-        hosts = self._parts.get("hostaddr", self._parts.get("host", "localhost")).split(",")
-        ports = self._parts.get("port", DEFAULT_PORT).split(",")
+        """Connect to the first address that answers."""
         problem = OSError("the URL names no host")
-        for number, host in enumerate(hosts):
-            port = ports[number if number < len(ports) else 0] or DEFAULT_PORT
+        for address in self._addresses:
             try:
-                if not host.startswith("/"):
-                    return socket.create_connection((host or "localhost", int(port)), CONNECT_SECONDS)
+                if not isinstance(address, str):
+                    return socket.create_connection(address, CONNECT_SECONDS)
                 server = socket.socket(socket.AF_UNIX)
-                server.connect(f"{host}/{SOCKET_NAME}{port}")
+                server.connect(address)
                 return server
             except OSError as error:
                 problem = error

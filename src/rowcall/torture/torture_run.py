@@ -20,11 +20,12 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.torture import small_disk
-from rowcall.torture.arena import Arena, PostgresArena, SqliteArena, arena_of
+from rowcall.torture.arena import Arena, ServerArena, SqliteArena, arena_of
 from rowcall.torture.certificate import Certificate, TortureFinding, Versions
 from rowcall.torture.checker import Checker
 from rowcall.torture.fault_plan import MEAN_GAP_SECONDS, Fault, FaultKind, plan
 from rowcall.torture.fleet import LEASE_SECONDS, Fleet
+from rowcall.torture.proxy import CuttingProxy
 from rowcall.torture.workload import opened
 
 PRODUCERS = 2
@@ -122,17 +123,16 @@ class TortureRun:
     def _start(self, arena: Arena, folder: Path) -> None:
         self._proxy = None
         urls = [arena.url]
-        if isinstance(arena, PostgresArena):
-            from rowcall.torture.proxy import CuttingProxy
-
-            self._proxy = self._stack.enter_context(contextlib.closing(CuttingProxy(arena.url)))
+        if isinstance(arena, ServerArena):
+            proxy = CuttingProxy(arena.addresses(), arena.url_at)
+            self._proxy = self._stack.enter_context(contextlib.closing(proxy))
             urls.append(self._proxy.url)
         per_second = 0.0 if self._order.jobs is None else self._order.jobs / self._order.seconds
         self._add_stage(Stage(arena, folder / "main", urls, (self._order.workers, PRODUCERS), per_second))
         self._disk = folder / "disk"
         if isinstance(arena, SqliteArena) and (reason := self._add_small_disk(folder)):
             self._not_possible[FaultKind.FULL_DISK] = reason
-        if isinstance(arena, PostgresArena):
+        if isinstance(arena, ServerArena):
             self._not_possible[FaultKind.FULL_DISK] = "the disk of a server is not this command's to fill"
             if self._order.restart is None:
                 self._not_possible[FaultKind.RESTART] = "needs --restart COMMAND"

@@ -387,14 +387,20 @@ class TestTheMachine:
 
         jobs = open_queue(clock=Behind())
         jobs.migrate()
-        is_server = queue_of(jobs).config.server is not None
-        assert codes(jobs) == (["clock"] if is_server else [])
-        if is_server:
+        server = queue_of(jobs).config.server
+        assert codes(jobs) == (["clock"] if server else [])
+        if server is not None:
             assert "10 s ahead of this machine's" in only(jobs).message
         if store.url.startswith("postgresql"):
             option = "options=-c%20default_transaction_read_only%3Don"
             with Rowcall(f"{store.url}{'&' if '?' in store.url else '?'}{option}", auto_migrate=False) as reader:
                 assert "promote this standby" in only(reader).advice
+        elif server is not None:
+            store.execute("set global read_only = 1")
+            try:
+                assert "read_only" in codes(jobs)
+            finally:
+                store.execute("set global read_only = 0")
 
     def test_the_most_urgent_comes_first(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.pause("mail")

@@ -371,7 +371,9 @@ class TestEvents:
         with jobs.events(kind="ENQUEUED") as events:
             many.enqueue_many([{}] * 50)
             store.execute("delete from rowcall_job")
-            assert store.execute(CHANGES)[0][0] <= 1  # type: ignore[operator]
+            server = queue_of(jobs).config.server
+            has_row_triggers = server is not None and server.kind == "mysql"  # it has no others
+            assert store.execute(CHANGES)[0][0] <= (50 if has_row_triggers else 1)  # type: ignore[operator]
             assert next(events).event == "MISSED"
             job = many.enqueue()
             assert next(events).job_id == job.id

@@ -144,7 +144,7 @@ class TestRetryByFilter:
 
     def test_a_key_that_is_taken_meanwhile(self, jobs: Rowcall, store: Store) -> None:
         first, second, third = _failed(jobs, "A:B"), _failed(jobs, "A:B"), jobs.enqueue("send", delay=60).id
-        store.execute("update rowcall_job set key = 'order-1'")
+        store.execute("""update rowcall_job set "key" = 'order-1'""")
         with pytest.raises(DuplicateJob) as taken:
             jobs.retry(first)
         assert (taken.value.task, taken.value.key, taken.value.job_id) == ("send", "order-1", third)

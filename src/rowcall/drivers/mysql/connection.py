@@ -139,6 +139,8 @@ def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
         "time_zone": "'+00:00'",
         "foreign_key_checks": "1",
         "group_concat_max_len": MOST_AGGREGATED_BYTES,
+        # a join buffer would read, and lock, all rows of a small table
+        "/*M! join_cache_level */ /*!80000 optimizer_switch */": "/*M! 0 */ /*!80000 'block_nested_loop=off' */",
         "/*M! max_recursive_iterations */ /*!80003 cte_max_recursion_depth */": MOST_RECURSIONS,
         "innodb_lock_wait_timeout": LONGEST_LOCK_WAIT_SECONDS if hurried else LOCK_WAIT_SECONDS,
     }

@@ -80,6 +80,8 @@ prune = in_two(f"""
       select id from <job> as job <indexed:job_aged> where {_OF_GROUP} and finished_at < <time:4>
         and not exists (select 1 from <edge> as edge straight_join <job> as waiting on waiting.id = edge.job_id
                         where edge.blocker_id in (job.id, job.chain_id) and waiting.finished_at is null)
+        and (parent_id is null or not exists (
+          select 1 from <job> as parent where parent.id = job.parent_id and parent.finished_at is null))
         and (chain_id is null or not exists (
           select 1 from <job> as step where step.chain_id = job.chain_id
             and (step.finished_at is null or step.finished_at >= <time:4>)))

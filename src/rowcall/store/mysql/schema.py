@@ -12,7 +12,16 @@ from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.store.additions import later_migrations
 from rowcall.store.migration import Code, Locking, Migration, TableChange
-from rowcall.store.mysql.words import COLLATION, MOST_COUNT, MOST_LEASE, MOST_SLOTS, MOST_SUMMED, NAMES, adapted
+from rowcall.store.mysql.words import (
+    COLLATION,
+    HIGHEST_ID,
+    MOST_COUNT,
+    MOST_LEASE,
+    MOST_SLOTS,
+    MOST_SUMMED,
+    NAMES,
+    adapted,
+)
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
@@ -48,7 +57,7 @@ _LENGTHS = {
     **dict.fromkeys(("ready.type",), 400),  # a type with the fingerprints of refusals
     **dict.fromkeys(("pause.name", "tag"), 700),
     **dict.fromkeys(("key", "job.worker", "claim.worker", "slot.worker"), 512),
-    **dict.fromkeys(("held", "setting.name", "task", "zone", "catch_up"), _KEY_LENGTH),
+    **dict.fromkeys(("setting.name", "task", "zone", "catch_up"), _KEY_LENGTH),
 }
 _CHECKS = {
     "name": "char_length({0}) between 1 and 200",
@@ -190,6 +199,9 @@ _INSERT_READY = f"""
 _BEFORE_INSERT = f"""
 create trigger <prefix>job_before_insert before insert on <job> for each row begin
   declare next_id bigint;
+  if new.id = {HIGHEST_ID} then
+    signal sqlstate '45000' set message_text = 'constraint: no id is left after this one';
+  end if;
   if new.fair is not null and {_NEW_IS_READY} then
     set next_id = (select coalesce(max(id), 0) + 1 from <job>);
     set new.turn = ({FAIR_TURN.format("").replace("new.id", "next_id")});
@@ -201,6 +213,9 @@ end
 """
 _AFTER_INSERT = f"""
 create trigger <prefix>job_after_insert after insert on <job> for each row begin
+  if new.id < 1 then
+    signal sqlstate '45000' set message_text = 'constraint: an id must be greater than 0';
+  end if;
   if {_NEW_IS_READY} then {_INSERT_READY}
   end if;
   if new.tags is not null then

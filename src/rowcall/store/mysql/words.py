@@ -169,7 +169,7 @@ _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
     (
         re.compile(
             r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])"
-            r"(key|rank|signal|change|lines)(?![\w'`:>])"
+            r"(key|rank|signal(?! sqlstate)|change|lines)(?![\w'`:>])"
         ),
         r"`\1`",
     ),
@@ -252,6 +252,24 @@ def concatenated(sql: str) -> str:
     return sql
 
 
+# Tables of claims and of ready jobs are often so small that the servers would read all of it, and wait for the locks of
+# rows that they do not need.
+_BY_KEY = [
+    (
+        re.compile(r"\bstraight_join (<(?:job|claim|ready)>) as (\w+)(?=\s+on \2\.(?:id|job_id|queue) =)"),
+        r"straight_join \1 as \2 force index (primary)",
+    ),
+    (
+        re.compile(
+            r"\b(from|update) (<(?:job|claim)>(?: as \w+)?)(?=\s+(?:set [^;]*?)?where (?:\w+\.)?(?:id|job_id) in \$)"
+        ),
+        r"\1 \2 force index (primary)",
+    ),
+]
+
+
 def render(template: str, prefix: str) -> str:
     """Return the SQL with its names filled in."""
+    for pattern, replacement in _BY_KEY:
+        template = pattern.sub(replacement, template)
     return concatenated(rendering.render(template, words(prefix)))
