@@ -15,7 +15,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from rowcall import Context, Rowcall
 from rowcall.pydantic_ai import RowcallDurability, ask_people, stream_text
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 SECONDS_PER_WORD = float(os.environ.get("SECONDS_PER_WORD", "0.1"))
 PLAN = "I look up the order and the parcel. If the parcel is lost, I ask for a refund. "
 ANSWER = "I am sorry that your parcel was lost. We have paid back 120 euros, and you will have them by Friday. "

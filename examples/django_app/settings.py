@@ -1,6 +1,7 @@
 import os
+from urllib.parse import urlsplit
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 DATABASES: dict[str, dict[str, object]]
 
 if DATABASE_URL.startswith("sqlite:///"):
@@ -9,6 +10,21 @@ if DATABASE_URL.startswith("sqlite:///"):
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": DATABASE_URL.removeprefix("sqlite:///"),
             "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # otherwise enqueue may fail in a view that reads first
+        }
+    }
+elif DATABASE_URL.startswith("mysql://"):
+    import pymysql
+
+    pymysql.install_as_MySQLdb()  # not needed with mysqlclient
+    url = urlsplit(DATABASE_URL)
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": url.path[1:],
+            "USER": url.username,
+            "PASSWORD": url.password or "",
+            "HOST": url.hostname,
+            "PORT": url.port or 3306,
         }
     }
 else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException
 from pydantic import BaseModel
-from sqlalchemy import make_url, select, update
+from sqlalchemy import String, make_url, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -15,12 +15,12 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from rowcall import Binding, Context, Rowcall
 from rowcall.fastapi import RowcallTasks, add_problem_details, jobs_in
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 RUN_WORKER = os.environ.get("RUN_WORKER", "yes") == "yes"
 
 jobs = Rowcall(DATABASE_URL)
 
-drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
+drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+aiomysql"}
 url = make_url(DATABASE_URL)
 engine = create_async_engine(url.set(drivername=drivers[url.drivername]))
 new_session = async_sessionmaker(engine)
@@ -32,8 +32,8 @@ class Base(DeclarativeBase):
 
 class User(Base):
     __tablename__ = "users"
-    address: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
+    address: Mapped[str] = mapped_column(String(200), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
     welcomes: Mapped[int] = mapped_column(default=0)
 
 

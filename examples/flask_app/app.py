@@ -3,19 +3,19 @@
 import os
 
 from flask import Blueprint, Flask, current_app, request
-from sqlalchemy import create_engine, make_url, select, update
+from sqlalchemy import String, create_engine, make_url, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
 from rowcall import Context
 from rowcall.flask import RowcallFlask
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 
 rowcall = RowcallFlask()
 jobs = rowcall.jobs
 
-drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 url = make_url(DATABASE_URL)
 engine = create_engine(url.set(drivername=drivers[url.drivername]))
 db_session = scoped_session(sessionmaker(engine))
@@ -28,8 +28,8 @@ class Base(DeclarativeBase):
 
 class User(Base):
     __tablename__ = "users"
-    address: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
+    address: Mapped[str] = mapped_column(String(200), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
     welcomes: Mapped[int] = mapped_column(default=0)
 
 

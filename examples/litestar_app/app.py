@@ -9,7 +9,7 @@ from litestar import Litestar, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import ClientException
 from litestar.params import FromPath
-from sqlalchemy import make_url, select, update
+from sqlalchemy import String, make_url, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -17,11 +17,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from rowcall import Context, Rowcall, RowcallError
 from rowcall.litestar import Tasks, problem_details, rowcall_tasks
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 
 jobs = Rowcall(DATABASE_URL)
 
-drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
+drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+aiomysql"}
 url = make_url(DATABASE_URL)
 engine = create_async_engine(url.set(drivername=drivers[url.drivername]))
 new_session = async_sessionmaker(engine)
@@ -33,8 +33,8 @@ class Base(DeclarativeBase):
 
 class User(Base):
     __tablename__ = "users"
-    address: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
+    address: Mapped[str] = mapped_column(String(200), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
     welcomes: Mapped[int] = mapped_column(default=0)
 
 

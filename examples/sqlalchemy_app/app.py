@@ -3,17 +3,17 @@
 import os
 
 from flask import Flask, request
-from sqlalchemy import ForeignKey, create_engine, make_url, select
+from sqlalchemy import ForeignKey, String, create_engine, make_url, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from rowcall import Context, Rowcall
 from rowcall.sqlalchemy import add_tables
 
-DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://… or mysql://…
 
 jobs = Rowcall(DATABASE_URL, auto_migrate=False)  # revisions of Alembic make the tables
 
-drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 url = make_url(DATABASE_URL)
 engine = create_engine(url.set(drivername=drivers[url.drivername]))
 
@@ -28,7 +28,7 @@ job_table = add_tables(Base.metadata)["job"]  # to join it, and for foreign keys
 class Order(Base):
     __tablename__ = "orders"
     id: Mapped[int] = mapped_column(primary_key=True)
-    item: Mapped[str] = mapped_column(unique=True)
+    item: Mapped[str] = mapped_column(String(200), unique=True)
     receipts: Mapped[int] = mapped_column(default=0)
     job_id: Mapped[int | None] = mapped_column(ForeignKey("rowcall_job.id", ondelete="SET NULL"))
 

@@ -1,4 +1,4 @@
-"""Each example, started and called as its README says, on a file and on a server."""
+"""Each example, started and called as its README says, on a file and on servers."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from zlib import crc32
 import pytest
 
 from rowcall import Rowcall
+from rowcall.testing.mysql import find_server
 from tests.examples.site import EXAMPLES, PATIENCE_SECONDS, Ask, Example, Site
+from tests.mysql_server import ALL
 from tests.support import PythonProcess, eventually
 from tests.wheel import built_wheel, unpacked
 
 pytestmark = [pytest.mark.slow, pytest.mark.concurrency, pytest.mark.no_tables]
 
-DATABASES = ["sqlite", "postgresql"]
-ON_BOTH = os.environ.get("ROWCALL_TEST_EXAMPLE_DATABASES") == "2"
+DATABASES = ["sqlite", "postgresql", *(["mysql"] if find_server() else [])]
+ON_ALL = os.environ.get("ROWCALL_TEST_EXAMPLE_DATABASES") == "3"
 BOB = Ask("/sign-up", '{"name": "Bob", "address": "bob@example.com"}')
 
 Open = Callable[[str], Example]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on one of the databases, or on both."""
+    """Run each test on one of the databases, or on all. `ROWCALL_TEST_MYSQL=all`: on MariaDB in any case."""
     if "example" in metafunc.fixturenames:
         name = metafunc.function.__name__
-        chosen = DATABASES if ON_BOTH else [DATABASES[crc32(name.encode()) % len(DATABASES)]]
-        metafunc.parametrize("example", chosen, indirect=True)
+        chosen = set(DATABASES) if ON_ALL else {DATABASES[crc32(name.encode()) % len(DATABASES)]}
+        metafunc.parametrize("example", sorted(chosen | ({"mysql"} if ALL else set())), indirect=True)
 
 
 @pytest.fixture
 def example(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
-    database_url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else None
+    fixture = {"postgresql": "postgres_url", "mysql": "mysql_url"}.get(request.param)
+    database_url = None if fixture is None else request.getfixturevalue(fixture)
     installed = unpacked(built_wheel(tmp_path_factory.getbasetemp().parent / "wheel"))
     return lambda name: Example(name, tmp_path / name, database_url, installed)
 

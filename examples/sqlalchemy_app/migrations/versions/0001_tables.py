@@ -15,7 +15,7 @@ def upgrade() -> None:
     op.create_table(
         "orders",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column("item", sa.String(), nullable=False, unique=True),
+        sa.Column("item", sa.String(200), nullable=False, unique=True),
         sa.Column("receipts", sa.Integer(), nullable=False),
         sa.Column("job_id", number, sa.ForeignKey("rowcall_job.id", ondelete="SET NULL")),
     )
