@@ -283,9 +283,6 @@ def test_each_page_of_the_guide_leads_to_the_next_one_and_folds_its_details() ->
     assert [found and DOCS / found[1] for found in following] == [*pages[1:], None]
     for page in pages:
         common, begin, details = read(page).partition("\n<details markdown>\n<summary>Details: ")
-        if page.stem == "steps":  # long: each of its sections folds its own
-            assert read(page).count("\n<details markdown>\n") > 3
-            continue
         assert begin, page
         assert details.rstrip().endswith("</details>"), page
         assert common.count("\n```python\n") > 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rowcall import Encryption, Rowcall
+from rowcall.cli.load import load
 from rowcall.testing import eventually
 from rowcall.worker.progress import ProgressWriter
 from tests.worker import isolated
@@ -64,3 +66,48 @@ def test_a_report_before_the_first_step_is_the_last_one(jobs: Rowcall, monkeypat
     jobs.drain(concurrency=1)
     assert [step.kind for step in jobs.steps(job)] == ["sleep"]
     assert (jobs.get(job).progress, jobs.get(job).progress_message) == (0.1, "tired")
+
+
+APP = """
+import os
+from functools import partial
+
+from rowcall import Context, Rowcall
+
+jobs = Rowcall(os.environ["QUEUE_URL"])
+
+
+@jobs.task
+def double(number: int) -> int:
+    return 2 * number
+
+
+@jobs.task(isolation="process")
+def in_thread(ctx: Context) -> list[object]:
+    doubled = ctx.gather(*(partial(ctx.call, double, number) for number in range(3)))
+    first = ctx.first(partial(ctx.call, double, 9), partial(ctx.sleep, 3600))
+    ctx.log.info("called")
+    return [ctx.call(double, 2), *doubled, *first, ctx.patched("new")]
+
+
+@jobs.task(isolation="process")
+async def on_loop(ctx: Context) -> list[object]:
+    doubled = await ctx.gather(*(ctx.call(double, number) for number in range(3)))
+    first = await ctx.first(ctx.call(double, 9), ctx.sleep(3600))
+    ctx.log.info("called")
+    return [await ctx.call(double, 2), *doubled, *first, ctx.patched("new")]
+"""
+
+
+def test_handlers_call_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "calling_app.py").write_text(APP)
+    monkeypatch.setenv("QUEUE_URL", f"sqlite:///{tmp_path}/queue.db")
+    monkeypatch.syspath_prepend(tmp_path)
+    with load("calling_app:jobs") as jobs:
+        written = [jobs.enqueue("in_thread"), jobs.enqueue("on_loop")]
+        jobs.drain()
+        for job in written:
+            assert jobs.get(job).error_detail is None
+            assert jobs.get(job).result == [4, 0, 2, 4, 0, 18, True]
+            assert [line.message for line in jobs.log(job)][-1] == "called"
+    monkeypatch.delitem(sys.modules, "calling_app")
