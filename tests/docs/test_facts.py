@@ -268,6 +268,39 @@ def test_the_readme_leads_to_six_pages_and_to_all() -> None:
     ]
 
 
+CLICKS = {  # what a reader asks, and the clicks from the README that answer it
+    "a job every night at half past two in Berlin": "docs/recipes.md #a-nightly-report-in-a-time-zone",
+    "do not retry on some errors": "docs/recipes.md #retry-only-some-errors",
+    "at most five jobs per customer": "docs/recipes.md #at-most-five-per-customer",
+    "from SQLite to PostgreSQL": "docs/recipes.md #move-to-postgresql",
+    "what happens when a worker is killed": "docs/proof.md#guarantees",
+    "an order and its email, with SQLAlchemy": "docs/transactions.md #sqlalchemy",
+    "run workers with Docker Compose": "docs/deploy.md #docker-compose",
+    "change the arguments of a task": "docs/deploy.md #changing-tasks",
+    "use it in Django": "docs/index.md#frameworks django.md",
+    "test code that enqueues": "docs/index.md#frameworks testing.md",
+    "move from Celery": "docs/index.md#frameworks from-celery.md",
+    "wait for the result of a job": "docs/index.md#all-pages results.md",
+    "why a job does not start": "docs/questions.md #why-a-job-waits",
+    "where a handler hangs": "docs/questions.md #where-a-handler-is",
+    "cancel a running job": "docs/questions.md controlling.md",
+    "how long finished jobs are kept": "docs/questions.md operations.md#retention",
+    "a message in a chat when something is wrong": "docs/questions.md attention.md#alerts",
+    "who may see the dashboard": "docs/dashboard.md #who-may-see-it",
+}
+
+
+@pytest.mark.parametrize("clicks", CLICKS.values(), ids=CLICKS)
+def test_two_clicks_from_the_readme_answer(clicks: str) -> None:
+    page = README
+    for click in clicks.split():
+        if click.startswith("#"):  # in the list of headings of the page
+            assert click[1:] in anchors(page), click
+        else:
+            assert click in links(page), f"{page.name} has no link to {click}"
+            page = (page.parent / click.partition("#")[0]).resolve()
+
+
 def test_the_guide_is_numbered_and_first_in_the_table_of_all_pages() -> None:
     numbered = re.findall(r"^(\d)\. \[.+?\]\((.+?)\)", section(INDEX, "The guide"), re.MULTILINE)
     assert [int(number) for number, _ in numbered] == list(range(1, 9))
