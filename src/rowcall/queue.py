@@ -31,7 +31,7 @@ from rowcall.drivers.cipher import Cipher
 from rowcall.drivers.database import Database
 from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.drivers.sqlite.database import SqliteDatabase
-from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
+from rowcall.drivers.transaction_block import SharedTransaction, innermost_block, innermost_connection
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import enqueue_members
 from rowcall.store.moves.state import AWAY, HERE, OPEN, SEALED, MoveState, state_of
@@ -49,6 +49,8 @@ LOOK_SECONDS = 1.0
 """How long reads may show the database that was left, in a process that does not write."""
 FOLLOW_SECONDS, FOLLOW_PAUSE_SECONDS = 30.0, 0.005
 """How long a call waits for the end of the switch, and how often it looks."""
+MOST_REPEATED = 3
+"""How often a call is repeated: once, unless a move is aborted, and another one begun."""
 
 
 class ForCallers(NamedTuple):
@@ -337,24 +339,26 @@ class Queue:
 
     def call(self, make: Callable[[], Operation[T]]) -> T:
         """Run an operation, and again where the queue has moved to in between: nothing was written then."""
-        while True:
+        for _ in range(MOST_REPEATED):
             try:
                 return self.run(make())
             except MovedTo as error:
                 if self.following is None or not self.following.follow(error):
                     raise
+        return self.run(make())
 
     async def acall(self, make: Callable[[], Operation[T]]) -> T:
         """`call`, for async code."""
-        while True:
+        for _ in range(MOST_REPEATED):
             try:
                 return await self.arun(make())
             except MovedTo as error:
-                if self.following is None:
+                if self.following is None or self.following.is_in_block:
                     raise
                 follow = partial(self.following.follow, error)
                 if not await asyncio.get_running_loop().run_in_executor(None, follow):
                     raise
+        return await self.arun(make())
 
 
 class Following:
@@ -379,7 +383,7 @@ class Following:
             yield
             return
         self.look()
-        token = self._used_here.set(self._current)
+        token = self._used_here.set(self.home if self.is_in_block else self._current)
         try:
             yield
         finally:
@@ -391,12 +395,17 @@ class Following:
             return await running
         if self._is_to_look():
             await asyncio.get_running_loop().run_in_executor(None, self.look)
-        token = self._used_here.set(self._current)
+        token = self._used_here.set(self.home if self.is_in_block else self._current)
         try:
             return await running
         finally:
             with contextlib.suppress(ValueError):  # it was closed by another task
                 self._used_here.reset(token)
+
+    @property
+    def is_in_block(self) -> bool:
+        """Return whether a transaction is open here in the database that may be left: it cannot move."""
+        return self.home.is_open and innermost_connection(self.home.database) is not None
 
     def look(self) -> None:
         """Find out, once in a while, whether the queue has moved: what only reads would not notice it."""
@@ -416,6 +425,8 @@ class Following:
 
         `error` says that a database refused the call.
         """
+        if self.is_in_block:
+            return False
         deadline = self.home.clock.timer() + FOLLOW_SECONDS
         with self._lock:
             while self._current is self.home:
@@ -435,7 +446,7 @@ class Following:
             backend.close()
 
     def _is_to_look(self) -> bool:
-        return self._current is self.home and self.home.clock.timer() >= self._look_at
+        return self._current is self.home and self.home.clock.timer() >= self._look_at and not self.is_in_block
 
     def _arrive(self) -> None:
         self._there.surrounding, self._there.clock = self.home.surrounding, self.home.clock

@@ -109,6 +109,23 @@ def test_connections_of_callers_and_plain_sql_are_refused(jobs: Rowcall, urls: t
             connection.execute("insert into rowcall_job (type) values ('add')")
 
 
+@pytest.mark.no_tables
+def test_a_block_that_is_open_at_the_switch_is_refused_as_a_whole(tmp_path: Path, postgres_url: str) -> None:
+    """On a server, a transaction that has not written yet does not keep the move from ending."""
+    with Rowcall(postgres_url, moves_to=f"sqlite:///{tmp_path}/new.db") as jobs:
+        jobs.migrate()
+
+        def in_block() -> None:
+            with jobs.transaction():
+                move(postgres_url, f"sqlite:///{tmp_path}/new.db")
+                jobs.enqueue("first")
+
+        with pytest.raises(MovedTo):
+            in_block()
+        assert jobs.list().jobs == []
+        assert jobs.enqueue("second") in jobs.list().jobs
+
+
 @pytest.mark.parametrize("moves_to", ["app.db", 3, "sqlite:///"])
 def test_a_wrong_url_is_refused_at_once(moves_to: object) -> None:
     with pytest.raises(InvalidOption, match="moves_to"):

@@ -10,7 +10,7 @@ import pytest
 from rowcall import MovedTo, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.config import configure
-from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.domain.errors import DataRefused, InvalidOption, StoreUnavailable
 from rowcall.moving.mover import Mover
 from rowcall.moving.verify import canonical
 from rowcall.queue import Backend
@@ -19,7 +19,7 @@ from rowcall.store.moves.copying import Rows
 from rowcall.store.moves.tables import LEFT, MOVED, OWNED, WHOLE
 from rowcall.store.schema import TABLES
 from tests.conformance.notes import Notes
-from tests.faults.world import app_at, build
+from tests.faults.world import app_at, build, plain_database
 from tests.moving.product import move, quiet
 
 PAIRS = (
@@ -163,6 +163,20 @@ class TestDatabases:
         with Rowcall(target) as jobs:
             assert jobs.list().jobs == []
             assert jobs.enqueue("work", tags=["a"]) in jobs.list(tag="a").jobs
+
+    @pairs((("sqlite", "postgres"),))
+    def test_a_row_that_the_other_database_refuses_is_named(self, urls: tuple[str, str]) -> None:
+        source, target = urls
+        with Rowcall(source) as jobs, closing(plain_database(source)) as plain:
+            jobs.enqueue("work")
+            plain.ask("""insert into rowcall_job (type, payload) values ('odd', '{"a": "\\u0000"}')""")
+            odd, last = jobs.list(type="odd").jobs[0], jobs.enqueue("work")
+            with pytest.raises(DataRefused, match=f"job {odd.id} does not fit"):
+                move(source, target)
+            jobs.delete(odd)
+            assert move(source, target).verified.counted == 2
+        with Rowcall(target) as jobs:
+            assert [job.id for job in jobs.list().jobs] == [last.id, 1]
 
     @pairs(FEW_PAIRS)
     def test_an_attempt_that_does_not_end_is_not_moved(self, urls: tuple[str, str]) -> None:

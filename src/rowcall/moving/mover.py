@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.domain.errors import DataRefused, InvalidOption, StoreUnavailable
 from rowcall.domain.job import EVERY_QUEUE
 from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.moving.verify import Verified, verify
@@ -206,11 +206,30 @@ class Mover:
                 copied = cast("int", rows["job"][-1][MOVED["job"].position("id")]) if rows else upto
                 reading = reader.submit(self._read_after, copied)
                 self._copy_blobs(rows)
-                after = msgspec.structs.replace(self._here, copied=copied)
-                self._write(after, partial(copying.write_jobs, self._target.dialect, rows))
+                try:
+                    self._write_up_to(copied, rows)
+                except DataRefused:
+                    self._write_one_by_one(rows)
+                    self._write_up_to(copied, {})
                 self._count(rows)
                 self._report(Progress("copy", copied, upto))
         self._target.database.vacuum()  # a server knows nothing of the new rows yet
+
+    def _write_up_to(self, copied: int, rows: Rows) -> None:
+        after = msgspec.structs.replace(self._here, copied=copied)
+        self._write(after, partial(copying.write_jobs, self._target.dialect, rows))
+
+    def _write_one_by_one(self, rows: Rows) -> None:
+        """Write jobs, and say which one the database refuses."""
+        for job in rows["job"]:
+            job_id = cast("int", job[MOVED["job"].position("id")])
+            try:
+                self._write_up_to(job_id, copying.rows_of(job_id, rows))
+            except DataRefused as error:
+                raise DataRefused(
+                    f"job {job_id} does not fit: {error.problem}",
+                    "Delete it, or correct it by SQL, and run the command again: what was copied is kept",
+                ) from error
 
     def _read_after(self, after: int) -> Rows:
         source = self._source

@@ -62,6 +62,12 @@ def read_after(dialect: Dialect, after: int, upto: int, limit: int) -> Plan[Rows
     return rows
 
 
+def rows_of(job_id: int, rows: Rows) -> Rows:
+    """Return the rows of one job."""
+    places = {name: MOVED[name].position(MOVED[name].of_job) for name in rows}
+    return {name: [row for row in rows[name] if row[places[name]] == job_id] for name in rows}
+
+
 def read_jobs(dialect: Dialect, ids: Iterable[int]) -> Plan[Rows]:
     """Return these jobs, as far as they exist, with all that belongs to them."""
     chosen = ", ".join(map(str, ids))
