@@ -44,7 +44,7 @@ class StepStatus(StrEnum):
     ABANDONED = "abandoned"
 
 
-NAMELESS = (StepKind.SLEEP, StepKind.PATCH)
+NAMELESS = (StepKind.SLEEP, StepKind.FIRST, StepKind.PATCH)
 """The kinds of steps from which a job cannot run again: their names are not those of calls."""
 
 

@@ -301,6 +301,8 @@ class TestFirst:
                 ("first", "finished"),
                 ("wait", "finished"),
             ]
+            with pytest.raises(InvalidOption, match=r"it has 'paid', 'paid'$"):  # others have no name
+                jobs.retry(job, from_step="")
 
     def test_a_sleep_before_a_signal_which_stays(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task

@@ -99,6 +99,7 @@ async def on_loop(ctx: Context) -> list[object]:
 """
 
 
+@pytest.mark.slow
 def test_handlers_call_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "calling_app.py").write_text(APP)
     monkeypatch.setenv("QUEUE_URL", f"sqlite:///{tmp_path}/queue.db")
