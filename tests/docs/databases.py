@@ -11,9 +11,11 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import psycopg
+import pymysql
 from psycopg.conninfo import conninfo_to_dict
 
 from rowcall import Rowcall
+from rowcall.drivers.mysql.connection import options_of
 from rowcall.testing.postgres_database import database_of
 from tests.docs.pages import Block
 
@@ -24,6 +26,8 @@ _SERVER = re.compile(
 )
 _ENGINE = re.compile(r'(create_engine|create_async_engine)\("sqlite(?:\+aiosqlite)?:///app\.db"')
 _DJANGO = '"HOST": "db-1", "USER": "ann", "NAME": "shop"'
+_MARIADB = "mysql://ann@db-1/shop"
+_MARIADB_ARGUMENTS = 'host="db-1", user="ann", database="shop"'
 _OWNER = "ann"
 _AUTHORITY = re.compile(r"^postgresql://[^@/]*@")
 
@@ -68,6 +72,29 @@ class File:
 
     def open(self) -> Rowcall:
         return Rowcall(self._path)
+
+
+class OnMariadb:
+    """An empty database of a server of MariaDB."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        options = options_of(url)
+        self._arguments = ", ".join(f"{name}={options[name]!r}" for name in ("host", "port", "user", "database"))
+
+    def is_for(self, block: Block) -> bool:
+        return _wants_mariadb(block) or not (_wants_server(block) or _wants_file(block))
+
+    def filled_in(self, text: str) -> str:
+        return _FILE.sub(self._url, text.replace(_MARIADB, self._url).replace(_MARIADB_ARGUMENTS, self._arguments))
+
+    def run_sql(self, sql: str) -> None:
+        with closing(pymysql.connect(**options_of(self._url))) as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            connection.commit()
+
+    def open(self) -> Rowcall:
+        return Rowcall(self._url)
 
 
 class OnServer:
@@ -118,6 +145,10 @@ def _twice(url: str) -> str:
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user}{at}{host},{host}").geturl()
+
+
+def _wants_mariadb(block: Block) -> bool:
+    return block.language != "sql" and bool(re.search("mysql", block.text))
 
 
 def _wants_file(block: Block) -> bool:

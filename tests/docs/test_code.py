@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from rowcall.testing.postgres_database import database_of
-from tests.docs.databases import File, OnServer, PageDatabase
+from tests.docs.databases import File, OnMariadb, OnServer, PageDatabase
 from tests.docs.pages import DOCS, PAGES, PARTS, SEPARATE, Block, blocks, read
 from tests.docs.running import PageRun, assert_same_shape, compiled
+from tests.mysql_server import ALL as ALL_OF_MARIADB
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml", "php", "js"}
@@ -21,7 +22,13 @@ MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
 SQLITE = DOCS / "sqlite.md"
 ONLY_ON_SERVER = {DOCS / name for name in ("postgresql.md", "high-availability.md", "sqlite-to-postgresql.md")}
 BEGINNINGS = {"README", "getting-started", "deploy"}  # on a server without tables
-FOLLOWED_HERE = {name: part for name, part in PARTS.items() if name not in SEPARATE}
+DATABASES = DOCS / "databases.md"
+FOLLOWED_HERE = {name: part for name, part in PARTS.items() if name not in SEPARATE and part[0].page != DATABASES}
+ON_MARIADB = {
+    name: part
+    for name, part in PARTS.items()
+    if part[0].page == DATABASES or (ALL_OF_MARIADB and name in ("README", "getting-started"))
+}
 
 Follow = Callable[[list[Block], PageDatabase], None]
 
@@ -76,6 +83,11 @@ def test_a_page_runs_on_a_server_with_only_the_url_changed(
     part: list[Block], follow: Follow, server_database: PageDatabase
 ) -> None:
     follow(part, server_database)
+
+
+@pytest.mark.parametrize("part", ON_MARIADB.values(), ids=ON_MARIADB)
+def test_a_page_runs_on_mariadb(part: list[Block], follow: Follow, mysql_url: str) -> None:
+    follow(part, OnMariadb(mysql_url))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -21,7 +21,7 @@ from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.task import Task as CeleryTask
 from rowcall.integrations.celery.values import packed
 
-OUR_SCHEMES = ("sqlite:", "postgresql:", "postgres:")
+OUR_SCHEMES = ("sqlite:", "postgresql:", "postgres:", "mysql:", "mariadb:")
 F = TypeVar("F", bound=Callable[..., object])
 
 
