@@ -12,7 +12,7 @@ from rowcall import Context, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.config import configure
 from rowcall.moving import mover
-from rowcall.moving.mover import Mover, MoveReport, Report
+from rowcall.moving.mover import Mover, MoveReport
 from rowcall.queue import Backend
 from tests.conformance.notes import Notes
 from tests.faults.injection import Fault, Injector, injected
@@ -48,9 +48,14 @@ def quiet(progress: object) -> None:
     pass
 
 
-def move(source: str, target: str, *, wait_seconds: float = 60.0, report: Report = quiet) -> MoveReport:
-    with Rowcall(source) as jobs, closing(Backend(lambda: configure(target))) as there:
-        return Mover(queue_of(jobs), there, wait_seconds=wait_seconds, full=True, report=report).run()
+def move(source: str, target: str, *, wait_seconds: float = 60.0) -> MoveReport:
+    with Rowcall(source) as jobs:
+        return move_queue(jobs, target, wait_seconds=wait_seconds)
+
+
+def move_queue(jobs: Rowcall, target: str, *, wait_seconds: float = 60.0) -> MoveReport:
+    with closing(Backend(lambda: configure(target))) as there:
+        return Mover(queue_of(jobs), there, wait_seconds=wait_seconds, full=True, report=quiet).run()
 
 
 def move_and_die(source: str, target: str, number: int, output: Path) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import InvalidOption, MovedTo, Rowcall
-from tests.moving.product import move
+from rowcall import Encryption, InvalidOption, MovedTo, Rowcall
+from tests.moving.product import move, move_queue
 from tests.support import eventually
 
 
@@ -70,6 +70,28 @@ def test_a_worker_and_those_who_wait_follow(jobs: Rowcall, urls: tuple[str, str]
         waiting.join(20)
     assert results == [3]
     assert len(ids(urls[1])) == len(ids(urls[0])) + 1
+
+
+def test_a_reader_of_events_says_what_it_missed_and_continues(jobs: Rowcall, urls: tuple[str, str]) -> None:
+    with jobs.events() as events:
+        jobs.enqueue("add", {"a": 1, "b": 2})
+        assert next(events).event == "ENQUEUED"
+        move(*urls)
+        jobs.enqueue("add", {"a": 1, "b": 2})
+        assert next(events).event == "MISSED"
+        job = jobs.enqueue("add", {"a": 1, "b": 2})
+        assert next(event for event in events if event.event == "ENQUEUED").job_id == job.id
+
+
+def test_encrypted_and_large_values_are_read_where_the_queue_is(urls: tuple[str, str]) -> None:
+    keys = Encryption(keys=["k" * 43])
+    with Rowcall(urls[0], moves_to=urls[1], encrypt=keys, blob_threshold=1024) as jobs:
+        job = jobs.enqueue("send", {"text": "x" * 5000})
+        with Rowcall(urls[0], encrypt=keys) as source:
+            move_queue(source, urls[1])
+        other = jobs.enqueue("send", {"text": "short"})
+        assert [jobs.get(one).payload["text"] for one in (job, other)] == ["x" * 5000, "short"]
+        assert urls[1].removeprefix("sqlite:///") in repr(jobs)
 
 
 def test_an_app_that_starts_later_finds_it_and_needs_the_old_file_no_more(urls: tuple[str, str]) -> None:

@@ -50,8 +50,8 @@ OF_WORKERS = (
         "a worker that was declared lost registers again, and keeps its buffer and its handlers",
         (
             OWNERSHIP,
-            "        self._drop_unstarted()\n        self.dispatcher.stop_all()\n        self.queue.backend",
-            "        self.queue.backend",
+            "        self._drop_unstarted()\n        self.dispatcher.stop_all()\n        try:\n",
+            "        try:\n",
         ),
     ),
     defect(

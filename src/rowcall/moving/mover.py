@@ -112,8 +112,13 @@ class Mover:
             self._copy()
             self._catch_up("catch up")
             verified = self._verify()
-            self._stop_claims()
-            held_ms = self._switch()
+            try:
+                self._stop_claims()
+                held_ms = self._switch()
+            except BaseException:
+                if self._away.phase == WATCHED:
+                    self._resume_claims()
+                raise
         else:  # it was interrupted while producers were refused
             held_ms = self._finish_switch(self._clock.timer())
         return MoveReport(self._jobs, self._rows, self._clock.timer() - began, held_ms, verified)
@@ -300,7 +305,6 @@ class Mover:
                 self._recovery.check()
                 recover_at = self._clock.timer() + RECOVER_SECONDS
             if self._clock.timer() > deadline:
-                self._resume_claims()
                 raise StoreUnavailable(
                     f"{left} attempts still ran after {self._wait_seconds:g} s, so nothing was switched",
                     "Workers continue. Run the command again, with a longer --wait; what was copied is kept",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowcall.context import logger
-from rowcall.domain.errors import DataRefused, RowcallError
+from rowcall.domain.errors import DataRefused, MovedTo, RowcallError
 from rowcall.domain.outcome import Released
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
@@ -76,18 +76,27 @@ class Ownership:
 
     def _register_again(self) -> None:
         """Stop the handlers, as their jobs belong to other workers, and register under another name."""
+        former = self.registrar.name
+        self._drop_unstarted()
+        self.dispatcher.stop_all()
+        try:
+            self.queue.backend.check_schema_again()  # a migration stops the workers that do not fit the new tables
+            self.registrar.register()
+        except MovedTo:
+            raise  # the queue has lost no worker, but left the database
+        except BaseException:
+            self._log_lost(former)
+            raise
+        self._log_lost(former)
+        self.dispatcher.identify(self.registrar.current)
+        self._lost = self._is_logged = self._in_doubt = False
+
+    def _log_lost(self, name: str) -> None:
         if not self._is_logged:
             self._is_logged = True
             logger.error(
-                "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped",
-                self.registrar.name,
+                "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", name
             )
-        self._drop_unstarted()
-        self.dispatcher.stop_all()
-        self.queue.backend.check_schema_again()  # a migration stops the workers that do not fit the new tables
-        self.registrar.register()
-        self.dispatcher.identify(self.registrar.current)
-        self._lost = self._is_logged = self._in_doubt = False
 
     def _resolve_doubt(self) -> None:
         """Find out what was committed: now, and once more when the server has surely decided."""
