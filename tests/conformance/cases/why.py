@@ -182,6 +182,9 @@ class TestWhyQueuesWait:
         jobs.enqueue("send", queue="mail", delay=60)
         jobs.enqueue("send", queue="later", delay=60)
         assert waits(jobs) == {"mail": ["no worker is alive"]}
+        (by_hand,) = jobs.claim("hand", queues=["mail"])
+        assert waits(jobs) == {"mail": ["jobs of queue mail are claimed by hand"]}
+        jobs.release(by_hand)
         StoreWorker(jobs, "w1", queues="mail,held", tasks={"send": "", "charge": ""})
         assert waits(jobs)["mail"] == [f"job {urgent.id} is the next job of queue mail; its workers run 0 of 10"]
         assert str(jobs.why(urgent))[2:] in waits(jobs)["mail"][0]

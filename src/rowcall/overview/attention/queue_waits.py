@@ -27,7 +27,10 @@ _PLACES = {reason: place for place, reason in enumerate(_MOST_URGENT_FIRST)}
 
 
 class QueueWait(Value, frozen=True, kw_only=True):
-    """Why jobs of a queue wait: what `jobs.why(job_id)` says of one of them, the first in turn with this reason."""
+    """Why jobs of a queue wait: what `jobs.why(job_id)` says of one of them, the first in turn with this reason.
+
+    A queue whose jobs are claimed by hand now needs no worker, and says so.
+    """
 
     reason: Reason
     sentence: str
@@ -62,17 +65,21 @@ def _queue_waits(queue: Queue) -> Plan[dict[str, list[QueueWait]]]:
     for job_id in ids:
         if (job := jobs.get(job_id)) is not None:
             why = yield from explainer.explain(job)
-            wait = QueueWait(reason=why.reason, sentence=_of_queue(job, why), job_id=job.id)
-            by_queue[job.queue].setdefault(why.sentence, wait)
+            by_queue[job.queue].setdefault(why.sentence, _of_queue(situation, job, why))
     return {
         named: sorted(waits.values(), key=lambda one: _PLACES.get(one.reason, 0))[:MOST_REASONS]
         for named, waits in sorted(by_queue.items())
     }
 
 
-def _of_queue(job: Job, why: Why) -> str:
+def _of_queue(situation: Situation, job: Job, why: Why) -> QueueWait:
     """Return what `why` says, with the job's id for the word 'it'."""
-    return f"job {job.id}{why.sentence[2:]}" if why.sentence.startswith("it ") else why.sentence
+    reason, sentence = why.reason, why.sentence
+    if reason in (Reason.NO_WORKER, Reason.NO_WORKER_FOR_QUEUE) and job.queue in situation.by_hand:
+        reason, sentence = Reason.NEXT, f"jobs of queue {job.queue} are claimed by hand"
+    elif sentence.startswith("it "):
+        sentence = f"job {job.id}{sentence[2:]}"
+    return QueueWait(reason=reason, sentence=sentence, job_id=job.id)
 
 
 def _first_jobs(situation: Situation) -> Plan[list[int]]:
