@@ -17,6 +17,7 @@ def test_show_prints_everything_about_a_failed_job(run: Run, filled: Rowcall) ->
         assert word in shown
     assert "traceback of attempt 1\nTraceback (most recent call last):" in shown
     assert "\x1b" not in shown
+    assert "holder" not in shown
 
 
 def test_show_says_that_times_are_utc(run: Run, filled: Rowcall) -> None:

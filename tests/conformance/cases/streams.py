@@ -19,7 +19,9 @@ from rowcall import (
     TooLarge,
     WrongState,
 )
+from rowcall.app import queue_of
 from rowcall.domain import stream
+from rowcall.operations.streams import last_values
 from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.streams import StreamWriter
 from tests.conformance.fixtures import OpenQueue
@@ -163,6 +165,26 @@ class TestStreams:
         jobs.drain()
         assert jobs.get(job).error_detail is None
         assert read(jobs, job.id) == [(1, 0), (1, 1), (1, 2)]
+
+    def test_the_end_of_each_stream_is_shown(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(retry=Backoff.constant(0))
+        def write(ctx: Context) -> None:
+            for number in range(3):
+                ctx.stream(number)
+                ctx.stream("x" * 10, name="long")
+            if ctx.job.attempt == 1:
+                raise ConnectionError
+
+        job = write.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        job, queue = jobs.get(job), queue_of(jobs)
+        long, out = queue.run(last_values(queue, job, 5, 1000))
+        assert (out.name, out.part, out.position, out.values) == ("out", 2, f"{job.id}-2-11", [1, 2])
+        assert long.values == ["x" * 10] * 3
+        assert [one.values for one in queue.run(last_values(queue, job, 100, 13))] == [["x" * 10], [2]]
+        assert queue.run(last_values(queue, jobs.enqueue("send"), 5, 1000)) == []
 
     def test_values_go_with_their_job(self, jobs: Rowcall, store: Store) -> None:
         @jobs.task

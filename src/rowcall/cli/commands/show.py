@@ -37,7 +37,7 @@ _TIMES = (
     "expires_at",
     "deadline_at",
 )
-_IN_HEADING = ("id", "type", "status", "lease", "duplicate")
+_HIDDEN = ("id", "type", "status", "lease", "holder", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
 MOST_RELATED = 20
 LONGEST_RESULT = 200
@@ -122,7 +122,7 @@ def _fields(job: Job, details: Collection[str | None], zone: tzinfo | None) -> T
     """Return the fields, without the error detail if it is among the `details` of the attempts."""
     shown = Table("field", "value", whole=("field",), headings=False)
     for name, value in msgspec.structs.asdict(job).items():
-        if name in _IN_HEADING or value is None or value == () or (name == "error_detail" and value in details):
+        if name in _HIDDEN or value is None or value == () or (name == "error_detail" and value in details):
             continue
         if name in _TIMES:
             value = exact(value, zone)
