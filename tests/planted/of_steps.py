@@ -79,7 +79,7 @@ OF_STEPS = (
     defect(
         "revived job counted twice",
         "Batches",
-        "a job of a batch that runs again stays in the count of those that have ended",
+        "a job of a batch that runs again stays in the count of jobs that have ended",
         ("store/batches/finishing.py", "[(batch, -jobs, status) for", "[(batch, 0, status) for"),
         calls="retry failed",
     ),
