@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.mysql_server import ALL
 
-@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
+
+@pytest.fixture(params=["sqlite", "postgresql", *(["mysql"] if ALL else [])])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Rowcall's URL of a file, or of a database on a server."""
     if request.param == "sqlite":
