@@ -462,7 +462,7 @@ class Following:
             if here is not None and here.phase == OPEN:  # the database that was left is gone
                 return self._there
             raise
-        if away is None and not _has_tables(self.home):
+        if away is None and not has_tables(self.home):
             here = _move_state(self._there, HERE)
             return self._there if here is not None and here.phase == OPEN else self.home
         if away is None or away.phase != SEALED:
@@ -473,7 +473,8 @@ class Following:
         return self._there if here is not None and here.phase == OPEN else None
 
 
-def _has_tables(backend: Backend) -> bool:
+def has_tables(backend: Backend) -> bool:
+    """Return whether the tables of a queue are there. Makes nothing."""
     if backend.is_schema_ready():
         return True
     path = backend.database.path
@@ -483,7 +484,7 @@ def _has_tables(backend: Backend) -> bool:
 
 
 def _move_state(backend: Backend, side: str) -> MoveState | None:
-    return backend.database.read(state_of(backend.dialect, side)) if _has_tables(backend) else None
+    return backend.database.read(state_of(backend.dialect, side)) if has_tables(backend) else None
 
 
 Operation = Effects[Queue, T]

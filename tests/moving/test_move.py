@@ -184,7 +184,7 @@ class TestDatabases:
         with Rowcall(source) as jobs:
             jobs.enqueue("work")
             (claimed,) = jobs.claim("me", limit=1)
-            with pytest.raises(StoreUnavailable, match="1 attempts still ran"):
+            with pytest.raises(StoreUnavailable, match="1 attempt still ran"):
                 move(source, target, wait_seconds=0.0)
             jobs.enqueue("work")
             with Rowcall(target) as there, pytest.raises(MovedTo):

@@ -15,7 +15,8 @@ from rowcall.domain.errors import DataRefused, InvalidOption, StoreUnavailable
 from rowcall.domain.job import EVERY_QUEUE
 from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.moving.verify import Verified, verify
-from rowcall.queue import Backend, Queue
+from rowcall.overview.formats import counted
+from rowcall.queue import Backend, Queue, has_tables
 from rowcall.store.moves import copying
 from rowcall.store.moves.copying import ACTOR, Rows
 from rowcall.store.moves.state import (
@@ -89,6 +90,8 @@ class Mover:
         report: Report,
     ) -> None:
         self._source = source = queue.own_backend
+        if source.database.name == target.database.name:
+            raise InvalidOption("TO", f"FROM and TO are one database, {target.database.name}")
         self._target = target
         self._wait_seconds = wait_seconds
         self._full = full
@@ -127,11 +130,8 @@ class Mover:
         """Return what there is to move. Writes nothing."""
         source, target = self._source, self._target
         source.ensure_schema()
-        version = target.database.read(target.dialect.version())
-        version.require_fit(target.dialect.newest_version)
-        has_tables = version.found == target.dialect.newest_version
-        here = target.database.read(state_of(target.dialect, HERE)) if has_tables else None
-        if has_tables and here is None and self._any_job(target):
+        here = target.database.read(state_of(target.dialect, HERE)) if has_tables(target) else None
+        if has_tables(target) and here is None and self._any_job(target):
             raise _not_empty(target)
         rows = source.database.read(source.dialect.shared("select status, count(*) from <job> group by status"))
         by_status = {str(status): int(str(count)) for status, count in rows}
@@ -306,7 +306,7 @@ class Mover:
                 recover_at = self._clock.timer() + RECOVER_SECONDS
             if self._clock.timer() > deadline:
                 raise StoreUnavailable(
-                    f"{left} attempts still ran after {self._wait_seconds:g} s, so nothing was switched",
+                    f"{counted(left, 'attempt')} still ran after {self._wait_seconds:g} s, so nothing was switched",
                     "Workers continue. Run the command again, with a longer --wait; what was copied is kept",
                 )
             self._clock.sleep(LOOK_AGAIN_SECONDS)
