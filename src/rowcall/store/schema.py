@@ -577,7 +577,7 @@ where case when finished_at is not null and claimed_at is null then 1 else 0 end
 union all
 select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null
-from <job> where <by_id:status> = <pending> and (held like 'limit:%' or held like 'order:%')
+from <job> where <by_id:status> = <pending> and (coalesce(held, '') like 'limit:%' or coalesce(held, '') like 'order:%')
 union all
 select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, case error_code when '{MISMATCH_CODE}' then 'until a worker comes that the arguments fit'

@@ -885,7 +885,7 @@ where case when finished_at is not null and claimed_at is null then 1 else 0 end
 union all
 select id, greatest(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null
-from rowcall_job where (status || '') = 'pending' and (held like 'limit:%' or held like 'order:%')
+from rowcall_job where (status || '') = 'pending' and (coalesce(held, '') like 'limit:%' or coalesce(held, '') like 'order:%')
 union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, case error_code when 'INVALID_INPUT:SCHEMA_MISMATCH' then 'until a worker comes that the arguments fit'
