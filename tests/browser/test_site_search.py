@@ -42,6 +42,8 @@ QUESTIONS = {
     "docker compose": {"deploy"},
     "celery": {"from-celery"},
     "move to postgresql": {"sqlite-to-postgresql", "postgresql"},
+    "mariadb": {"databases"},
+    "which database": {"databases"},
     "pgbouncer": {"postgresql"},
     "pytest": {"testing"},
     "psql": {"recipes", "tables"},
