@@ -128,7 +128,8 @@ def _with_fields(match: re.Match[str]) -> str:
     columns, fields = [], []
     for position, kind in enumerate(kinds.split()):
         columns.append(f"field{position} {_TYPES[kind]} path '$[{position}]'")
-        fields.append(time_of(f"field{position}") if kind == "time" else f"field{position}")
+        made = {"time": time_of, "json": "json_unquote({})".format}.get(kind, str)  # a text, if it is one
+        fields.append(made(f"field{position}"))
     table = f"json_table(${number}, '$[*]' columns ({', '.join(columns)})) as item"
     return f"{', '.join(fields)}{between}{table}"
 

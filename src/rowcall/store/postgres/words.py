@@ -91,7 +91,7 @@ def _after(places: str) -> str:
 def _field(number: int, kind: str) -> str:
     if kind == "time":
         return f"to_timestamp((item ->> {number})::bigint / 1000::float8)"
-    return f"(item ->> {number})::{kind}"
+    return f"(item ->> {number})" if kind == "json" else f"(item ->> {number})::{kind}"
 
 
 def render(template: str, prefix: str, schema: str = "") -> str:
