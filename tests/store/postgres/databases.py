@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterator
 
@@ -13,7 +14,8 @@ from rowcall import Rowcall
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
 
 PREFIX = "rowcall_"
-FINISHED, SCHEDULED, PENDING, RUNNING = 80_000, 40_000, 20_000, 2_000
+SCALE = int(os.environ.get("ROWCALL_TEST_PLAN_SCALE", "1"))
+FINISHED, SCHEDULED, PENDING, RUNNING = (SCALE * count for count in (80_000, 40_000, 20_000, 2_000))
 WORKERS = 4
 
 

@@ -67,15 +67,16 @@ def note_ends(dialect: Dialect, ends: Sequence[NotedEnd]) -> Plan[None]:
             if until_ms > now_ms and (key not in holds or until_ms > holds[key].until_ms):
                 holds[key] = Hold(key, now_ms, until_ms, end.job_id, note.why or None)
     if used:
-        yield from _correct_units(dialect, used, now_ms)
+        yield from _correct_units(dialect.at(now_ms), used)
     if holds:
         yield from _hold(dialect, holds)
     if counted:
-        yield from _count(dialect, counted, now_ms)
+        yield from _count(dialect.at(now_ms), counted)
 
 
-def _correct_units(dialect: Dialect, used: Mapping[tuple[str, int, int], UsedUnits], now_ms: int) -> Plan[None]:
+def _correct_units(dialect: Dialect, used: Mapping[tuple[str, int, int], UsedUnits]) -> Plan[None]:
     """Free units that were reserved and not used. Units that were used in addition count from now on."""
+    (now_ms,) = yield from dialect.ask(NOW)
     added, lowered = [], set()
     for (key, job_id, lease), units in sorted(used.items()):
         more = units.used - units.reserved
@@ -103,8 +104,9 @@ def _hold(dialect: Dialect, holds: dict[str, Hold]) -> Plan[None]:
             yield from audit(dialect, "LIMIT_HELD", name_of(hold.key), f"job {hold.job_id}", detail)
 
 
-def _count(dialect: Dialect, counted: Sequence[CountedEnd], now_ms: int) -> Plan[None]:
+def _count(dialect: Dialect, counted: Sequence[CountedEnd]) -> Plan[None]:
     """Count outcomes, open breakers, and close those whose trial succeeded."""
+    (now_ms,) = yield from dialect.ask(NOW)
     keys = {one.key: one.breaker for one in counted}
     open_ones = {one.key: one for one in (yield from dialect.ask(queries.BREAKERS_OF, list(keys)))}
     trials = [one for one in counted if one.key in open_ones and _tries(one.end, open_ones[one.key])]
