@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -446,12 +447,22 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
                 yield found[0][0]
 
 
-def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
-    if case.kind.needs_mysqlclient:
-        pytest.skip("mysqlclient does not say that a cursor is half read before another statement has ended it")
+async def refused_next_to_a_cursor(case: Case, mine: Caller) -> None:
+    """mysqlclient does not say that a cursor is half read before another statement has ended it."""
+    rows = open_cursor(case, mine)
+    assert await anext(rows) == 1
+    with pytest.raises(InvalidOption, match="half read"):
+        await mine.enqueue(case.send(mine), "a")
+    with contextlib.suppress(Exception):  # the rest of the rows is lost
+        await rows.aclose()
 
+
+def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
     async def scenario(mine: Caller) -> None:
         await mine.begin()
+        if case.kind.needs_mysqlclient:
+            await refused_next_to_a_cursor(case, mine)
+            return
         async with aclosing(open_cursor(case, mine)) as rows:
             await rows_around_an_enqueue(case, mine, rows)
         if not case.written and case.kind.database == "mysql" and not isinstance(mine, Django):
@@ -459,4 +470,4 @@ def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
         await mine.commit()
 
     case.run(scenario)
-    assert case.sent_to == ["a", "b", "c", "d", "e"]
+    assert case.sent_to == ([] if case.kind.needs_mysqlclient else ["a", "b", "c", "d", "e"])
