@@ -93,6 +93,13 @@ def same_logging() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the processes of this run share, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
 def postgres_server_url(pytestconfig: pytest.Config) -> str:
     """A server that all tests share; `ROWCALL_TEST_POSTGRES_URL` names another one."""
     if other := other_server():

@@ -25,8 +25,8 @@ def listed_files(*folders: str) -> list[str]:
 
 
 @pytest.fixture
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_wheel(tmp_path_factory.getbasetemp().parent / "wheel")
+def wheel(shared_folder: Path) -> Path:
+    return built_wheel(shared_folder / "wheel")
 
 
 def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:

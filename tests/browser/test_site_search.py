@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -96,8 +97,8 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-def test_the_search_of_the_site_answers(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    site = built_site(tmp_path_factory.getbasetemp().parent / "site")
+def test_the_search_of_the_site_answers(browser: Browser, shared_folder: Path) -> None:
+    site = built_site(shared_folder / "site")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(site))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with closing(browser.new_page()) as page:

@@ -17,8 +17,8 @@ LOADED = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"|<link[^>]*\shre
 
 
 @pytest.fixture
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_site(tmp_path_factory.getbasetemp().parent / "site")
+def site(shared_folder: Path) -> Path:
+    return built_site(shared_folder / "site")
 
 
 @pytest.mark.slow

@@ -38,10 +38,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def example(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
+def example(request: pytest.FixtureRequest, tmp_path: Path, shared_folder: Path) -> Open:
     fixture = {"postgresql": "postgres_url", "mysql": "mysql_url"}.get(request.param)
     database_url = None if fixture is None else request.getfixturevalue(fixture)
-    installed = unpacked(built_wheel(tmp_path_factory.getbasetemp().parent / "wheel"))
+    installed = unpacked(built_wheel(shared_folder / "wheel"))
     return lambda name: Example(name, tmp_path / name, database_url, installed)
 
 
