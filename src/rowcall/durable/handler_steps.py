@@ -175,8 +175,13 @@ class Steps:
             how = how if self.state.facts.is_async else f"functions that make {how}, as partial(ctx.sleep, 60)"
             raise InvalidOption("first", f"needs {how}, got {member!r}")
         if isinstance(member, Pending):
+            self.check_open(member)
             del self._open[member]
         return wait
+
+    def check_open(self, pending: Pending[Any]) -> None:
+        if pending not in self._open:
+            raise RuntimeError("a step is awaited twice: keep its result in a variable")
 
     def _called(self, function: Callable[[], object]) -> Called:
         """Return which step a function calls, without running it; or what it returned."""
@@ -195,6 +200,9 @@ class Steps:
             if not isinstance(pending, Pending):
                 needed = "calls of ctx.step, ctx.call, ctx.first, ctx.sleep and ctx.wait_for"
                 raise InvalidOption("gather", f"needs {needed}, got {pending!r}")
+            self.check_open(pending)
+        if len(set(steps)) < len(steps):
+            raise InvalidOption("gather", "got one step twice: make a call for each, or keep its result in a variable")
         return self._gather(cast("Sequence[Pending[object]]", steps))
 
     def end(self, error: object = None) -> BaseException | None:
@@ -208,9 +216,6 @@ class Steps:
             step = next(iter(self._open.values()))
             return self.state.error(NOT_AWAITED_CODE, f"the handler called {step}, and did not await it to its end")
         return self.state.left_out()
-
-    def is_open(self, pending: Pending[Any]) -> bool:
-        return pending in self._open
 
     def ended(self, pending: Pending[Any]) -> None:
         self._open.pop(pending, None)
@@ -304,8 +309,7 @@ class Pending(Awaitable[T]):
         self.wait = wait
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if not self._steps.is_open(self):
-            raise RuntimeError("a step is awaited twice: keep its result in a variable")
+        self._steps.check_open(self)
         try:
             return (yield from effects.arun(self._flow, self._steps.state).__await__())
         finally:

@@ -257,6 +257,24 @@ class TestGatheredCalls:
         assert jobs.get(job).result == "INTERNAL:ValueError 2"
         assert len(begun) == 3  # the first time, when both have ended, when the last has ended
 
+    @pytest.mark.parametrize("twice", ["gather", "first", "awaited"])
+    def test_a_call_is_passed_once(self, jobs: Rowcall, twice: str) -> None:
+        @jobs.task
+        async def child() -> None: ...
+
+        @jobs.task(max_attempts=1)
+        async def parent(ctx: Context) -> None:
+            call = ctx.call(child)
+            if twice == "first":
+                await ctx.first(call, call)
+            if twice == "awaited":
+                await call
+            await ctx.gather(call, call)
+
+        job = parent.enqueue()
+        jobs.drain()
+        assert "twice" in (jobs.get(job).error_detail or "")
+
     def test_a_callable_calls_one_step(self, jobs: Rowcall) -> None:
         @jobs.task
         def square(number: int) -> int:
@@ -424,6 +442,32 @@ class TestFamilies:
         assert jobs.get(job).result == [1, 2, 3]
         after = {step.position: step.child_id for step in jobs.steps(job)}
         assert [place for place in before if before[place] != after[place]] == [2]
+
+    @pytest.mark.parametrize("by", ["retry from a step", "replaced"])
+    def test_a_parent_that_starts_over_cancels_the_children_that_it_forgets(self, jobs: Rowcall, by: str) -> None:
+        @jobs.task
+        def child(ctx: Context) -> object:
+            return ctx.wait_for("go")
+
+        @jobs.task(key="k", on_duplicate="replace")
+        def parent(ctx: Context) -> tuple[object, ...]:
+            ctx.step("plan", int)
+            return ctx.gather(partial(ctx.call, child), partial(ctx.call, child.using(detach=True)))
+
+        job = parent.enqueue()
+        jobs.drain()
+        if by == "replaced":
+            assert parent.enqueue().id == job.id
+        else:
+            jobs.retry(job, from_step="child")
+        jobs.drain()
+        children = {child.id: child.status for child in jobs.list(parent=job).jobs}
+        first, second, third, fourth = sorted(children)
+        assert children == {first: "cancelled", second: "scheduled", third: "scheduled", fourth: "scheduled"}
+        for again in (third, fourth):
+            jobs.signal(again, "go", again)
+        jobs.drain()
+        assert jobs.get(job).result == [third, fourth]
 
     def test_cycles_of_waits_are_refused(self, jobs: Rowcall) -> None:
         errors: list[str] = []

@@ -18,7 +18,7 @@ from rowcall.store.new_job import Inserted, RelatedJob
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.control import RECORD_EVENTS
 from rowcall.store.queries.flows import Holder, Replacement, Unique
-from rowcall.store.queries.steps import DELETE_STEPS
+from rowcall.store.queries.steps import CHECK_PARENTS, DELETE_STEPS
 from rowcall.store.statement import Plan
 
 Holders = dict[tuple[str, str], Job]
@@ -156,7 +156,8 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
 
 
 def _replace(dialect: Dialect, replacements: dict[int, Replacement]) -> Plan[set[int]]:
-    """Replace jobs that are still waiting; return their ids. Durable steps of the old arguments are deleted."""
+    """Replace jobs that are still waiting; return their ids. Durable steps of the old arguments are deleted, and their
+    children cancelled."""
     waiting = [job.id for job in (yield from lock_jobs(dialect, sorted(replacements))) if job.status in WAITING]
     if not waiting:
         return set()
@@ -165,6 +166,7 @@ def _replace(dialect: Dialect, replacements: dict[int, Replacement]) -> Plan[set
     yield from retag(dialect, replaced)
     if claimed := [row.job_id for row in rows if row.lease]:
         yield from dialect.ask(DELETE_STEPS, claimed)
+        yield from dialect.ask(CHECK_PARENTS, claimed)  # the next round of a worker cancels their children
     return set(replaced)
 
 

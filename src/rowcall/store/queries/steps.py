@@ -269,7 +269,8 @@ _KEEP_RESULTS = """
     where child.id <in_ids:1> and <text_of:child.result> like '%' || ref.digest || '%'
     on conflict do nothing returning job_id"""
 KEEP_RESULTS = Query("keep_results", (Ids,), text=_KEEP_RESULTS)
-# of parents: children that are cancelled with them, or because another wait of a `ctx.first` was over first
+# of parents: children that are cancelled with them, or whose steps wait no more: another wait of a `ctx.first` was over
+# first, or the step was deleted
 _LOST_CHILDREN = """
     select child.id, child.parent_id,
       coalesce((select claim.cancel from <claim> as claim where claim.job_id = child.id), -1)
@@ -277,9 +278,9 @@ _LOST_CHILDREN = """
     where child.parent_id <in_ids:1> and child.status in <unfinished> and child.detached is null
       and (exists (select 1 from <job> as parent
                    where parent.id = child.parent_id and parent.status = <cancelled> <fence>)
-        or exists (select 1 from <step> as step where step.job_id = child.parent_id
-                   and step.position = child.parent_step and step.child_id = child.id and step.status = 'abandoned'
-                   <fence>))
+        or not exists (select 1 from <step> as step where step.job_id = child.parent_id
+                       and step.position = child.parent_step and step.child_id = child.id
+                       and step.status <> 'abandoned' <fence>))
     order by child.id limit <int:2>"""
 LOST_CHILDREN = Query("lost_children", (Ids, Int), row_as(LostChild), text=_LOST_CHILDREN)
 # locked jobs without a claim that wait, and that no other transaction is about to claim

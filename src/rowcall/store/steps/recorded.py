@@ -212,12 +212,15 @@ def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
 
 def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
     """Delete a recorded step of a locked job, and all that came after it."""
-    named = [row for row in (yield from read(dialect, job_id)) if row.kind not in NAMELESS]
+    rows = yield from read(dialect, job_id)
+    named = [row for row in rows if row.kind not in NAMELESS]
     first = next((row.position for row in named if row.name == name), None)
     if first is None:
         known = ", ".join(repr(row.name) for row in named[:MOST_NAMED]) or "none"
         raise InvalidOption("from_step", f"must be a recorded step of job {job_id}, got {name!r}; it has {known}")
     yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
+    if any(row.child_id is not None and not row.is_over and row.position >= first for row in rows):
+        yield from dialect.ask(queries.CHECK_PARENTS, [job_id])  # the next round of a worker cancels these children
 
 
 def forget_failed_calls(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
