@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pymysql
 
@@ -22,6 +23,10 @@ TABLES = (
 TRIGGERS = "select trigger_name from information_schema.triggers where trigger_schema = database() order by 1"
 OTHERS = "select 1 from information_schema.processlist where db = database() and id <> connection_id()"
 NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")
+
+
+def _aware(value: object) -> object:
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
 class MysqlStore:
@@ -43,7 +48,7 @@ class MysqlStore:
             )
         with self._connection.cursor() as cursor:
             cursor.execute(sql, values or None)
-            return list(cursor.fetchall())
+            return [tuple(map(_aware, row)) for row in cursor.fetchall()]
 
     def close(self) -> None:
         if self._connection is not None and self._connection.open:
