@@ -12,12 +12,9 @@ from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.drivers.caller.callers.base import Kind
 from tests.drivers.caller.callers.kinds import CORE, KINDS, MAIN
-from tests.drivers.caller.callers.mysql_callers import HAS_MYSQLCLIENT
 from tests.drivers.caller.fork_server import ForkServer
 from tests.drivers.caller.fork_server import fork_server as open_fork_server
-from tests.drivers.caller.queue_site import Case, Site, site
-
-REQUIRE_MYSQLCLIENT = "ROWCALL_REQUIRE_MYSQLCLIENT"
+from tests.drivers.caller.queue_site import Case, Site, case_of, site
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -29,8 +26,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_left_out(item: pytest.Item, share: int) -> bool:
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    kind = params.get("case", params.get("main_case"))
-    return isinstance(kind, Kind) and kind not in CORE and zlib.crc32(item.nodeid.encode()) % share != 0
+    kind = next((value for value in params.values() if isinstance(value, Kind)), None)
+    return kind is not None and kind not in CORE and zlib.crc32(item.nodeid.encode()) % share != 0
 
 
 @pytest.fixture(scope="session")
@@ -61,23 +58,13 @@ def mysql_sites(mysql_server: MysqlServer) -> Iterator[tuple[Site, Site]]:
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def case(request: pytest.FixtureRequest) -> Case:
     """Every kind of connection there is."""
-    return _case_of(request)
+    return case_of(request, request.param)
 
 
 @pytest.fixture(params=MAIN, ids=lambda kind: kind.name)
 def main_case(request: pytest.FixtureRequest) -> Case:
     """One of each class of connection on each driver."""
-    return _case_of(request)
-
-
-def _case_of(request: pytest.FixtureRequest) -> Case:
-    kind: Kind = request.param
-    if kind.needs_mysqlclient and not HAS_MYSQLCLIENT:
-        if os.environ.get(REQUIRE_MYSQLCLIENT) == "1":
-            pytest.fail(f"mysqlclient is not installed, and {REQUIRE_MYSQLCLIENT} asks for it")
-        pytest.skip("mysqlclient is not installed (it needs a compiler)")
-    here, elsewhere = request.getfixturevalue(f"{kind.database}_sites")
-    return Case(kind, here, elsewhere)
+    return case_of(request, request.param)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
@@ -12,12 +13,15 @@ from typing import Any
 
 import psycopg
 import pymysql
+import pytest
 
 from rowcall import Job, Rowcall
 from rowcall.drivers.mysql.connection import options_of
 from rowcall.task import Enqueuer
 from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.mysql_callers import HAS_MYSQLCLIENT
 
+REQUIRE_MYSQLCLIENT = "ROWCALL_REQUIRE_MYSQLCLIENT"
 OWN_TABLE = "create table mine (id integer, note text)"
 _numbers = itertools.count(1)
 
@@ -117,3 +121,13 @@ async def act(case: Case, mine: Caller, name: str, *args: object, **options: obj
     call = getattr(case.jobs, f"a{name}" if mine.is_async else name)
     made = call(*args, connection=mine.connection, **options)
     return await made if mine.is_async else made
+
+
+def case_of(request: pytest.FixtureRequest, kind: Kind) -> Case:
+    """Skip the test where the driver is not installed; fail it where the environment asks for it."""
+    if kind.needs_mysqlclient and not HAS_MYSQLCLIENT:
+        if os.environ.get(REQUIRE_MYSQLCLIENT) == "1":
+            pytest.fail(f"mysqlclient is not installed, and {REQUIRE_MYSQLCLIENT} asks for it")
+        pytest.skip("mysqlclient is not installed (it needs a compiler)")
+    here, elsewhere = request.getfixturevalue(f"{kind.database}_sites")
+    return Case(kind, here, elsewhere)

@@ -38,7 +38,7 @@ from tests.drivers.caller.callers.psycopg_callers import (
 )
 from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync, execute_of
 from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
-from tests.drivers.caller.queue_site import Case, Site, act
+from tests.drivers.caller.queue_site import Case, Site, act, case_of
 
 PRAGMAS = (
     "foreign_keys",
@@ -61,11 +61,6 @@ NO_SETTINGS = (
     *("timestamp", "last_insert_id", "identity", "insert_id", "in_transaction", "warning_count", "error_count"),
     *("last_gtid", "rand_seed1", "rand_seed2", "pseudo_thread_id", "gtid_current_pos"),
 )
-
-
-def case_of(request: pytest.FixtureRequest, kind: Kind) -> Case:
-    here, elsewhere = request.getfixturevalue(f"{kind.database}_sites")
-    return Case(kind, here, elsewhere)
 
 
 @pytest.fixture(params=OF_SQLALCHEMY, ids=lambda kind: kind.name)

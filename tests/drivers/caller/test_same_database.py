@@ -17,7 +17,7 @@ from tests.connected import connected
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.django_callers import Django
 from tests.drivers.caller.callers.kinds import BY_NAME, KINDS, ON_POSTGRESQL
-from tests.drivers.caller.queue_site import Case, Site
+from tests.drivers.caller.queue_site import Case, Site, case_of
 
 
 def test_another_kind_of_database(case: Case, request: pytest.FixtureRequest) -> None:
@@ -229,7 +229,7 @@ CLOSED = [
 
 @pytest.mark.parametrize("kind", CLOSED, ids=lambda kind: kind.name)
 def test_a_closed_connection(request: pytest.FixtureRequest, kind: Kind) -> None:
-    case = Case(kind, *request.getfixturevalue(f"{kind.database}_sites"))
+    case = case_of(request, kind)
 
     async def scenario() -> None:
         async with kind.opened(case.site.database) as mine:

@@ -1,1 +1,1 @@
-"""Chains, blockers and keys: queries and plans."""
+"""Jobs that wait for others: blockers, and the edges between jobs."""

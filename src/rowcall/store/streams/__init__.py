@@ -1,1 +1,1 @@
-"""The values that handlers append to streams of their jobs."""
+"""What handlers write next to their results: values of streams, and lines of logs."""
