@@ -74,6 +74,34 @@ class TestNobodyRunsJobs:
         assert found.message == "no worker is alive: 1 job of workers that are gone must be recovered"
         assert found.evidence["registered"] == 1
 
+    def test_jobs_that_a_limit_holds_need_a_worker_too(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(limit=Limit("api", rate=1, per=60))
+        def call() -> None: ...
+
+        _, *waiting = [call.enqueue().id for _ in range(3)]
+        busy = worker(jobs)
+        for ready in busy.claim(slots=3).started:
+            busy.settle(ready, Succeeded())
+        assert not busy.claim(slots=3).started
+        assert jobs.why(waiting[0]).reason == "limit"
+        stop(jobs, "w1")
+        found = named_after(jobs, clock, thresholds.UNSERVED_SECONDS)
+        assert found.message == "no worker is alive: 2 jobs wait for a limit, the first for 40 s"
+        assert (found.evidence["held"], found.evidence["jobs"]) == (2, waiting[:1])
+        clock.advance(thresholds.HELD_SECONDS)
+        assert codes(jobs) == ["no_worker"]  # to raise the limit would not help
+        jobs.pause(task="call")
+        clock.advance(thresholds.PAUSED_SECONDS - 1)
+        assert codes(jobs) == []
+
+    def test_claims_by_hand_of_another_queue_do_not_stand_in_for_a_worker(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        jobs.enqueue("send", queue="mail")
+        jobs.claim("hand", queues=["mail"], lease=600)
+        jobs.enqueue("charge")
+        assert named_after(jobs, clock, thresholds.UNSERVED_SECONDS).code == "no_worker"
+
     def test_a_worker_that_restarts_beside_a_backlog_is_normal(self, jobs: Rowcall, clock: FakeClock) -> None:
         first = worker(jobs)
         for _ in range(3):
@@ -213,6 +241,19 @@ class TestJobsAreKeptFromRunning:
         for one in ids[1:]:
             jobs.cancel(one)
         assert codes(jobs) == []
+
+    def test_a_rate_that_holds_jobs_for_long(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(limit=Limit("api", rate=1, per=3600))
+        def call() -> None: ...
+
+        call.enqueue_many([{}, {}, {}])
+        busy = worker(jobs)
+        for ready in busy.claim(slots=3).started:
+            busy.settle(ready, Succeeded())
+        assert not busy.claim(slots=3).started
+        found = named_after(jobs, clock, thresholds.HELD_SECONDS)
+        assert found.message.startswith("limit api allows 1 start in 1 h; 2 jobs wait for it")
+        assert found.advice.endswith("raise it: rowcall limits app:jobs set api --rate N")
 
     def test_a_queue_that_falls_behind(self, jobs: Rowcall, clock: FakeClock) -> None:
         busy = worker(jobs)

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
+from math import inf
 from urllib.parse import quote
 
 from rowcall.base.text import duration, one_line
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.attention import Finding
-from rowcall.domain.job import Paused, what_is_paused
+from rowcall.domain.job import Paused, paused_by, what_is_paused
 from rowcall.domain.limits import HELD_PREFIX, name_of
 from rowcall.overview.attention import thresholds
-from rowcall.overview.attention.situation import APP, MOST_OF_CODE, Situation, finding, first_of, jobs_in, oldest_ms
+from rowcall.overview.attention.situation import (
+    APP,
+    MOST_OF_CODE,
+    MOST_SAMPLES,
+    Situation,
+    finding,
+    first_of,
+    jobs_in,
+    oldest_ms,
+)
 from rowcall.overview.formats import at_least, counted, moment
 from rowcall.overview.reasons import limit_text
 from rowcall.store.counts.questions import arrivals, window_start
-from rowcall.store.limits.held_jobs import held_job
+from rowcall.store.jobs import inspect
+from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.queries.attention import HELD_BACKLOGS, Backlog, HeldBacklog
 from rowcall.store.queries.claims import parts_of
 from rowcall.store.queries.counts import DUTY_PREFIX, ENDED, SETTINGS
 from rowcall.store.statement import Plan
 
-MOST_HELD_KEYS, MOST_HELD = 500, 100_000
+MOST_HELD_KEYS, MOST_HELD, MOST_FIRST = 500, 100_000, 100
 MOST_SAID = 200
 START_A_WORKER = f"Start a worker: rowcall work {APP}"
 
@@ -31,26 +42,32 @@ def no_worker(situation: Situation) -> Plan[list[Finding]]:
     """Find that no one runs jobs, by hand either, although jobs or schedules are due."""
     if situation.alive:
         return []
-    due, lost = situation.due(), sum(one.running + one.buffered for one in situation.workers)
-    late = [one for one in situation.schedules if one.next_run_at_ms is not None]
+    by_hand = situation.by_hand  # claims by hand tick schedules and recover jobs, but start only those of their queues
+    due = [one for one in situation.due() if one.queue not in by_hand]
+    held = yield from _held_without_worker(situation)
+    lost = 0 if by_hand else sum(one.running + one.buffered for one in situation.workers)
+    schedules = () if by_hand else situation.schedules
+    late = [one for one in schedules if one.next_run_at_ms is not None]
     late = [one for one in late if (one.next_run_at_ms or 0) <= situation.before_ms(thresholds.UNSERVED_SECONDS)]
-    if not (due or lost or situation.schedules):
+    if not (due or held or lost or schedules):
         return []
     last_duty_ms = yield from _last_duty_ms(situation)
     last_ms = max(last_duty_ms, _last_sign_ms(situation))
-    began_ms = max(last_ms, min([oldest_ms(due, situation.at_ms), *(one.next_run_at_ms or 0 for one in late)]))
+    waiting = [*(one.since_ms for one in held if one.since_ms is not None), *(one.next_run_at_ms or 0 for one in late)]
+    began_ms = max(last_ms, min([oldest_ms(due, situation.at_ms), *waiting]))
     if lost:
         began_ms = last_ms
-    is_late = bool(due or late or lost) and began_ms <= situation.before_ms(thresholds.UNSERVED_SECONDS)
-    is_unused = bool(situation.schedules) and last_ms <= situation.before_ms(thresholds.UNUSED_SCHEDULE_SECONDS)
+    is_late = bool(due or held or late or lost) and began_ms <= situation.before_ms(thresholds.UNSERVED_SECONDS)
+    is_unused = bool(schedules) and last_ms <= situation.before_ms(thresholds.UNUSED_SCHEDULE_SECONDS)
     is_unused &= last_duty_ms > 0  # else there was never a worker: schedules tick when jobs are claimed by hand, too
-    if situation.by_hand or not (is_late or is_unused):
+    if not (is_late or is_unused):
         return []
     facts = [situation.due_text(due)] if due else []
+    facts += [_held_text(situation, held)] if held else []
     facts += [f"{counted(lost, 'job')} of workers that are gone must be recovered"] if lost else []
-    names = [one.name for one in late or situation.schedules][:MOST_OF_CODE]
+    names = [one.name for one in late or schedules][:MOST_OF_CODE]
     facts += [f"{counted(len(late), 'schedule')} {'is' if len(late) == 1 else 'are'} late"] if late else []
-    facts = facts or [f"{counted(len(situation.schedules), 'schedule')} would not run"]
+    facts = facts or [f"{counted(len(schedules), 'schedule')} would not run"]
     return [
         finding(
             "no_worker",
@@ -59,8 +76,9 @@ def no_worker(situation: Situation) -> Plan[list[Finding]]:
             link="/workers",
             since_ms=began_ms if is_late else last_ms,
             due=jobs_in(due),
+            held=sum(one.jobs for one in held),
             lost=lost,
-            jobs=(yield from situation.samples(due)),
+            jobs=(yield from situation.samples(due)) or [one.first_id for one in held[:MOST_SAMPLES]],
             schedules=names,
             registered=len(situation.workers),
         )
@@ -70,7 +88,8 @@ def no_worker(situation: Situation) -> Plan[list[Finding]]:
 def _last_sign_ms(situation: Situation) -> int:
     """Return when an attempt last ended, or a worker that is gone sent its last heartbeat."""
     heartbeats = [milliseconds_of(worker.heartbeat_at) for worker in situation.workers]
-    return max((at for at in (*situation.last_ends.values(), *heartbeats) if at <= situation.at_ms), default=0)
+    ends = [at for (queue, _), at in situation.last_ends.items() if queue not in situation.by_hand]
+    return max((at for at in (*ends, *heartbeats) if at <= situation.at_ms), default=0)
 
 
 def _last_duty_ms(situation: Situation) -> Plan[int]:
@@ -186,10 +205,13 @@ def _paused(situation: Situation, pause: Paused, backlogs: list[Backlog], jobs: 
 
 def limit_full(situation: Situation) -> Plan[list[Finding]]:
     """Find limits whose first held job has waited for long; keys of one limit count together."""
+    if not (situation.alive or situation.by_hand) and _last_sign_ms(situation) <= situation.before_ms(
+        thresholds.UNSERVED_SECONDS
+    ):
+        return []  # `no_worker` says so: a limit with room starts nothing by itself
     by_limit: dict[str, list[HeldBacklog]] = defaultdict(list)
-    for one in (yield from situation.dialect.ask(HELD_BACKLOGS, MOST_HELD_KEYS, MOST_HELD)):
-        if one.by.startswith(HELD_PREFIX) and one.since_ms is not None:
-            by_limit[name_of(one.by.removeprefix(HELD_PREFIX))].append(one)
+    for one in (yield from _held_by_limit(situation)):
+        by_limit[name_of(one.by.removeprefix(HELD_PREFIX))].append(one)
     findings = []
     for name, keys in sorted(by_limit.items(), key=lambda item: -sum(one.jobs for one in item[1])):
         keys.sort(key=lambda one: one.since_ms or 0)
@@ -206,7 +228,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
                 "limit_full",
                 f"{state}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
                 f" the first for {waits}",
-                _advice_on_limit(name, is_held=held is not None and (held.hold or held.breaker) is not None),
+                _advice_on_limit(name, held),
                 link="/limits",
                 since_ms=since_ms,
                 limit=name,
@@ -220,11 +242,43 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
     return first_of(findings)
 
 
-def _advice_on_limit(name: str, *, is_held: bool) -> str:
-    if is_held:
+def _held_by_limit(situation: Situation) -> Plan[list[HeldBacklog]]:
+    """Return the due jobs that limits hold, those of each key."""
+    held = yield from situation.dialect.ask(HELD_BACKLOGS, MOST_HELD_KEYS, MOST_HELD)
+    return [one for one in held if one.by.startswith(HELD_PREFIX) and one.since_ms is not None]
+
+
+def _held_without_worker(situation: Situation) -> Plan[list[HeldBacklog]]:
+    """Return the jobs that limits hold, without those that are paused or whose queue is claimed by hand."""
+    held = sorted((yield from _held_by_limit(situation)), key=lambda one: one.since_ms or 0)
+    if not held or not (situation.paused or situation.by_hand):
+        return held
+    held = held[:MOST_FIRST]
+    firsts = (yield from inspect.get_all(situation.dialect, [one.first_id for one in held])).values()
+    waiting = {
+        job.id
+        for job in firsts
+        if job.queue not in situation.by_hand and paused_by(job.queue, job.type, situation.paused) is None
+    }
+    return [one for one in held if one.first_id in waiting]
+
+
+def _held_text(situation: Situation, held: list[HeldBacklog]) -> str:
+    jobs = sum(one.jobs for one in held)
+    more = any(one.jobs == one.most for one in held) or len(held) == MOST_HELD_KEYS
+    since_ms = min(one.since_ms or situation.at_ms for one in held)
+    waits = duration((situation.at_ms - since_ms) / 1000)
+    if jobs == 1:
+        return f"1 job waits for a limit for {waits}"
+    return f"{at_least(jobs, more)} jobs wait for a limit, the first for {waits}"
+
+
+def _advice_on_limit(name: str, held: HeldJob | None) -> str:
+    if held is not None and (held.hold or held.breaker) is not None:
         said = "Correct what fails, or wait until then; to let its jobs start now: "
         return said + _command("limits", "reset", name)
-    raise_it = _command("limits", "set", name, "--concurrency")
+    by_rate = held is not None and held.numbers.rate is not None and held.used < (held.numbers.concurrency or inf)
+    raise_it = _command("limits", "set", name, "--rate" if by_rate else "--concurrency")
     return f"See what its jobs do: {_command('stuck')}; if what it protects can take more, raise it: {raise_it} N"
 
 
