@@ -1,4 +1,4 @@
-"""Read jobs with their attempts and steps: for archives and bug reports."""
+"""Read jobs with all that belongs to them: for archives and bug reports."""
 
 from __future__ import annotations
 
@@ -8,32 +8,58 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Attempt, Job
+from rowcall.domain.job_log import LogLine
+from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import RecordedStep
+from rowcall.domain.value import Value
 from rowcall.operations import blobs
-from rowcall.operations.effects import Read
+from rowcall.operations.effects import Blocking, Read
+from rowcall.operations.job_logs import opened_lines
+from rowcall.operations.signals import with_results
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries.jobs import ATTEMPTS
-from rowcall.store.queries.steps import SHOW_STEPS
+from rowcall.store.queries.steps import SHOW_STEPS, SIGNALS, Signal
+from rowcall.store.queries.streams import LAST_VALUES, LOG_OF, NamedValue, StoredLines
 from rowcall.store.statement import Plan
 
 V = TypeVar("V", bound=msgspec.Struct)
 
 _ALL = 2**31 - 1
-_VALUES = ("payload", "result", "question", "expects")
-_TEXTS = ("key", "progress_message", "target", "error_detail")
+_VALUES = ("payload", "result", "question", "expects", "value")
+_TEXTS = ("key", "progress_message", "target", "error_detail", "message")
 # what Python writes between the frames of chained exceptions
 _KEPT_LINE = re.compile(r"  |Traceback |The above exception|During handling|$")
 _EXCEPTION = re.compile(r"[\w.]+")
 
 
+class ExportedValue(Value, frozen=True, kw_only=True):
+    """A value of a stream of a job."""
+
+    name: str
+    part: int
+    value: object
+
+
+class ExportedSignal(Value, frozen=True, kw_only=True):
+    """A signal that the handler of a job has not received yet."""
+
+    name: str
+    key: str | None
+    value: object
+
+
 class ExportedJob(NamedTuple):
-    """A job with all of its attempts and durable steps."""
+    """A job with all of its attempts and durable steps, its log, its streams, and its signals that wait."""
 
     job: Job
     attempts: list[Attempt]
     steps: list[RecordedStep]
+    log: list[LogLine]
+    streams: list[ExportedValue]
+    signals: list[ExportedSignal]
 
     def without_values(self) -> ExportedJob:
         """Return it without what users have put in: with types instead of values."""
@@ -41,25 +67,53 @@ class ExportedJob(NamedTuple):
             _without_values(self.job),
             [_without_values(attempt) for attempt in self.attempts],
             [_without_values(step) for step in self.steps],
+            [_without_values(line) for line in self.log],
+            [_without_values(value) for value in self.streams],
+            [_without_values(signal) for signal in self.signals],
         )
 
 
+Belongings = tuple[list[Attempt], list[RecordedStep], list[StoredLines], list[NamedValue], list[Signal]]
+"""The rows of a job. Attempts and steps are decrypted when they are read."""
+
+
 def exported(queue: Queue, jobs: Sequence[Job]) -> Operation[list[ExportedJob]]:
-    """Return the jobs with their attempts and steps. Large payloads and results are read."""
+    """Return the jobs with what belongs to them. Large payloads and results are read."""
     belongings = yield from Read(_belongings(queue.dialect, jobs), snapshot=True)
     whole = []
-    for job, parts in zip(jobs, belongings, strict=True):
+    for job, rows in zip(jobs, belongings, strict=True):
         resolved = yield from blobs.resolve(queue, job)
-        whole.append(ExportedJob(resolved, *parts))
+        whole.append((yield from Blocking(_opened, queue, resolved, rows)))
     return whole
 
 
-def _belongings(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[tuple[list[Attempt], list[RecordedStep]]]]:
-    belongings = []
+def _opened(queue: Queue, job: Job, rows: Belongings) -> ExportedJob:
+    def opened(text: str | None, kind: Kind) -> object:
+        value, cipher = value_from_row(text), queue.backend.cipher
+        shown = value if cipher is None else cipher.opened_json(value, job.type, kind)
+        return queue.blobs.shown_value(job.id, shown, job.type, kind)
+
+    attempts, steps, log, streams, signals = rows
+    return ExportedJob(
+        job,
+        attempts,
+        with_results(queue, job.id, steps),
+        opened_lines(queue, job, log),
+        [ExportedValue(name=one.name, part=one.part, value=opened(one.value, Kind.STREAM)) for one in streams],
+        [ExportedSignal(name=one.name, key=one.key, value=opened(one.value, Kind.STEP)) for one in signals],
+    )
+
+
+def _belongings(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Belongings]]:
+    belongings: list[Belongings] = []
     for job in jobs:
         attempts = yield from dialect.ask(ATTEMPTS, job.id, _ALL)
         steps = yield from dialect.ask(SHOW_STEPS, job.id, _ALL)
-        belongings.append((attempts[::-1], steps[::-1]))
+        log = yield from dialect.ask(LOG_OF, job.id)
+        streams = yield from dialect.ask(LAST_VALUES, job.id, _ALL, _ALL)
+        signals = yield from dialect.ask(SIGNALS, [job.id])
+        steps = [msgspec.structs.replace(step, type=job.type) for step in steps[::-1]]
+        belongings.append((attempts[::-1], steps, log, streams, signals))
     return belongings
 
 

@@ -116,10 +116,11 @@ def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
     recorded = yield from step_rows(queue, job_id)
     if not any(reference_in(step.result) is not None for step in recorded):
         return recorded
-    return (yield from Blocking(_with_results, queue, job_id, recorded))
+    return (yield from Blocking(with_results, queue, job_id, recorded))
 
 
-def _with_results(queue: Queue, job_id: int, recorded: list[RecordedStep]) -> list[RecordedStep]:
+def with_results(queue: Queue, job_id: int, recorded: list[RecordedStep]) -> list[RecordedStep]:
+    """Return steps with their large results."""
     results = []
     for step in recorded:
         task, kind, _ = bound_step(step.kind, step.name, step.type)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Context, Rowcall
+from rowcall import Context, Encryption, Rowcall
 from rowcall.cli.commands import export
 from tests.cli.conftest import Run
+
+KEY = "dGhpcyBpcyBhIGtleSBmb3IgdGhlIGRvY3MsIG5vIG0"
 
 
 @pytest.fixture
@@ -19,6 +21,8 @@ def url(folder: Path) -> str:
         @jobs.task(max_attempts=1)
         def charge(ctx: Context, card: str, amount: int) -> None:
             ctx.step("look up", lambda: {"name": "Ann"})
+            ctx.log.info("charging %s", card)
+            ctx.stream({"charged": card})
             raise ValueError(f"no money on {card}")
 
         charge.using(key="ann", tags=["region-7"]).enqueue("4111", 7)
@@ -38,6 +42,10 @@ def test_every_job_is_one_line(url: str, run: Run, monkeypatch: pytest.MonkeyPat
     assert first["steps"][0]["result"] == {"name": "Ann"}
     assert first["attempts"][0]["traceback"].endswith("ValueError: no money on 4111\n")
     assert second["job"]["payload"]["card"] == "x" * 2000
+    assert [(line["level"], line["message"], line["attempt"]) for line in first["log"]] == [
+        ("INFO", "charging 4111", 1)
+    ]
+    assert first["streams"] == [{"name": "out", "part": 1, "value": {"charged": "4111"}}]
     chosen = run("export", "--url", url, "--type", "charge", "--status", "failed", "--order", "newest", "--json")
     assert [json.loads(line)["job"]["id"] for line in chosen.stdout.splitlines()] == [2, 1]
     assert len(run("export", "--url", url, "--limit", "4").stdout.splitlines()) == 4
@@ -53,3 +61,33 @@ def test_no_value_is_left_if_it_is_scrubbed(url: str, run: Run) -> None:
     assert attempt["traceback"].splitlines()[-1] == "ValueError"
     assert "in charge" in attempt["traceback"]
     assert (step["name"], step["result"]) == ("look up", {"name": "text"})
+    assert (printed["log"][0]["message"], printed["streams"][0]["value"]) == ("text", {"charged": "text"})
+
+
+@pytest.fixture
+def encrypted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("ROWCALL_ENCRYPTION_KEYS", KEY)
+    with Rowcall("sqlite:///queue.db", blob_threshold=1024, encrypt=Encryption(keys=[KEY])) as jobs:
+
+        @jobs.task
+        def ask(ctx: Context) -> None:
+            ctx.step("look up", lambda: "Ann" * 1000)
+            ctx.log.info("asking Ann")
+            ctx.stream("Ann?")
+            ctx.wait_for("answer", choices=["Ann", "Bob"])
+
+        job = ask.enqueue()
+        jobs.signal(job, "later", {"by": "Ann"}, key="event")
+        jobs.drain()
+    return "sqlite:///queue.db"
+
+
+def test_what_is_encrypted_is_readable(encrypted: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = json.loads(run("export", "--url", encrypted).stdout)
+    look_up, wait = printed["steps"]
+    assert (look_up["result"], wait["question"]) == ("Ann" * 1000, {"choices": ["Ann", "Bob"]})
+    assert (printed["log"][0]["message"], printed["streams"][0]["value"]) == ("asking Ann", "Ann?")
+    assert printed["signals"] == [{"name": "later", "key": "event", "value": {"by": "Ann"}}]
+    assert "Ann" not in run("export", "--url", encrypted, "--scrub").stdout
+    monkeypatch.delenv("ROWCALL_ENCRYPTION_KEYS")
+    assert "Ann" not in run("export", "--url", encrypted).stdout

@@ -1,4 +1,4 @@
-"""`rowcall export`: jobs with their attempts and steps, one JSON object on each line."""
+"""`rowcall export`: jobs with all that belongs to them, one JSON object on each line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rowcall.domain.job import Status
 from rowcall.operations.export import exported
 
 JOBS_AT_ONCE = 200
+READ_AT_ONCE = 10  # each may have streams of 16 MiB
 
 
 @queue_command("export", "Print jobs with their attempts and steps, as lines of JSON.")
@@ -28,12 +29,14 @@ JOBS_AT_ONCE = 200
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Export at most N jobs.")
 @click.option("--scrub", is_flag=True, help="Print types instead of values, so that others may read it.")
 def export_command(target: Target, limit: int | None, scrub: bool, **options: Any) -> Answer:
-    """Print jobs with their attempts and steps, for archives and bug reports: one JSON object on each line.
+    """Print jobs with their attempts, steps, logs, streams and signals, for archives and bug reports: one JSON object
+    on each line.
 
-    With --scrub, arguments, results, keys, tags, and what errors say are replaced by their types; the names of tasks
-    and arguments, error codes, and the frames of tracebacks stay.
+    With --scrub, arguments, results, keys, tags, values, and what errors and logs say are replaced by their types; the
+    names of tasks and arguments, error codes, and the frames of tracebacks stay.
 
-    With --json: {"job": {…}, "attempts": [{…}, …], "steps": [{…}, …]} on each line, as without it.
+    With --json: {"job": {…}, "attempts": […], "steps": […], "log": […], "streams": […], "signals": […]} on each line,
+    as without it.
     """
 
     def print_lines() -> None:
@@ -41,9 +44,10 @@ def export_command(target: Target, limit: int | None, scrub: bool, **options: An
         while left is None or left > 0:
             most = JOBS_AT_ONCE if left is None else min(JOBS_AT_ONCE, left)
             page = target.jobs.list(**given_options(options), limit=most, cursor=cursor)
-            for one in target.queue.run(exported(target.queue, page.jobs)):
-                shown = one.without_values() if scrub else one
-                print_json({**shown._asdict(), "job": job_as_json(shown.job)})
+            for start in range(0, len(page.jobs), READ_AT_ONCE):
+                for one in target.queue.run(exported(target.queue, page.jobs[start : start + READ_AT_ONCE])):
+                    shown = one.without_values() if scrub else one
+                    print_json({**shown._asdict(), "job": job_as_json(shown.job)})
             cursor, left = page.next_cursor, None if left is None else left - len(page.jobs)
             if cursor is None:
                 break
