@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from rowcall import Rowcall, Status
 from rowcall.actions import JobFilter
@@ -79,7 +79,12 @@ def _filters(begin: datetime) -> list[JobFilter]:
 
 
 def _row(values: Sequence[object]) -> JobRow:
-    return JobRow(*(milliseconds_of(value) if isinstance(value, datetime) else value for value in values))  # type: ignore[arg-type]
+    return JobRow(*map(_plain, values))  # type: ignore[arg-type]
+
+
+def _plain(value: object) -> object:
+    """A time of MariaDB is in UTC, without saying so."""
+    return milliseconds_of(value.replace(tzinfo=value.tzinfo or UTC)) if isinstance(value, datetime) else value
 
 
 def _modelled(job: ModelJob) -> list[object]:
