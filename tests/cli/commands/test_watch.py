@@ -78,4 +78,4 @@ def test_it_says_that_it_only_prints(run: Run, queue: Rowcall) -> None:
     assert result.stderr == "no alerts are sent: give --webhook URL, or alerts=Alerts(url=…) in the app\n"
     wrong = run("watch", "app:jobs", "--once", "--webhook", "hooks.example")
     assert wrong.exit_code == 2
-    assert "must begin with https://, got 'hooks.example'" in wrong.stderr
+    assert "--webhook must begin with https://, got 'hooks.example'" in wrong.stderr

@@ -168,6 +168,12 @@ class TestNobodyRunsJobs:
         worker(jobs, "w2", tasks={"send": ""})
         assert codes(jobs) == []
 
+    def test_such_jobs_fail_after_a_worker_has_seen_them_for_long(self, jobs: Rowcall, clock: FakeClock) -> None:
+        jobs.enqueue("send")
+        clock.advance(3600)
+        worker(jobs, tasks={"other": ""})
+        assert only(jobs).message.endswith(" they fail from 2030-01-01 13:10:00 UTC on")
+
     def test_arguments_that_no_version_accepts(self, jobs: Rowcall, clock: FakeClock, store: Store) -> None:
         worker(jobs, tasks={"send": "0123abcd"})
         jobs.enqueue("send")

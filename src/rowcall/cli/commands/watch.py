@@ -19,7 +19,7 @@ from rowcall.cli.target import Target, existing
 from rowcall.domain.alerts import AlertEvent, Alerts, Followed, decide_alerts, named
 from rowcall.domain.attention import Finding
 from rowcall.domain.config import URL_FORMS
-from rowcall.domain.errors import RowcallError
+from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.overview.alerting import LOOK_SECONDS, Watcher, alerts_of
 from rowcall.overview.formats import moment
 from rowcall.overview.liveness import database_time
@@ -89,7 +89,10 @@ def _alerts(target: Target, url: str | None, task: str | None, times: dict[str, 
         click.echo("no alerts are sent: give --webhook URL, or alerts=Alerts(url=…) in the app", err=True)
         return None
     given = {name: seconds for name, seconds in times.items() if seconds is not None}
-    return msgspec.structs.replace(Alerts(url=url, task=task) if declared is None else declared, **given)
+    try:
+        return msgspec.structs.replace(Alerts(url=url, task=task) if declared is None else declared, **given)
+    except InvalidOption as error:  # --url is the database
+        raise InvalidOption("webhook" if error.option == "url" else error.option, error.problem) from error
 
 
 class _Watch:

@@ -138,7 +138,9 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
         began_ms = max(oldest_ms(backlogs, situation.at_ms), situation.last_end_ms(queue, task))
         if began_ms > situation.before_ms(thresholds.UNSERVED_SECONDS):
             continue
-        fails_ms = began_ms + round(situation.queue.config.unknown_task_seconds * 1000)
+        # a worker counts from when it first saw them
+        seen_ms = max(began_ms, min(milliseconds_of(one.started_at) for one in situation.servers(queue)))
+        fails_ms = seen_ms + round(situation.queue.config.unknown_task_seconds * 1000)
         until = "soon" if fails_ms <= situation.at_ms else f"from {moment(time_of(fails_ms))[:-4]} UTC on"
         code, refuses, advice = (
             (
