@@ -322,6 +322,38 @@ class TestFirst:
             with pytest.raises(InvalidOption, match=r"it has 'paid', 'paid'$"):  # others have no name
                 jobs.retry(job, from_step="")
 
+    def test_a_retry_waits_again_for_all_of_them(self, jobs: Rowcall) -> None:
+        works: list[int] = []
+
+        @jobs.task(max_attempts=1)
+        def load() -> str:
+            if not works:
+                raise ValueError("no route")
+            return "loaded"
+
+        @jobs.task
+        def parent(ctx: Context) -> tuple[int, object]:
+            waits = (partial(ctx.wait_for, "a"), partial(ctx.wait_for, "b"))
+            return ctx.first(partial(ctx.sleep, 60), partial(ctx.call, load.using(delay=30 * len(works))), *waits)
+
+        job = parent.enqueue()
+        jobs.drain()
+        assert jobs.get(job).error_code == "CHILD:FAILED"
+        works.append(1)
+        jobs.retry(job)
+        jobs.drain()
+        jobs.signal(job, "b", "by b")
+        jobs.drain()
+        assert jobs.get(job).result == [3, "by b"]
+        jobs.retry(job, from_step="b")
+        jobs.drain()
+        assert [step.status for step in jobs.steps(job)] == ["waiting"] * 5
+        jobs.signal(job, "a", "by a")
+        jobs.drain()
+        assert jobs.get(job).result == [2, "by a"]
+        children = [child.status for child in jobs.list(parent=job).jobs]
+        assert sorted(children) == ["cancelled", "cancelled", "failed"]
+
     def test_a_sleep_before_a_signal_which_stays(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
         async def reminded(ctx: Context) -> list[object]:

@@ -186,15 +186,19 @@ _CHILDREN_OF = """
     order by job_id, position limit <int:2>"""
 CHILDREN_OF = Query("children_of", (Ids, Int), row_as(CalledJob), text=_CHILDREN_OF)
 
-# calls whose children have not succeeded, of jobs that run again: unless the handler continued after that
+# calls whose children have not succeeded, of jobs that run again: unless the handler continued after that, or another
+# part of the same `ctx.first` was over, too
 _FAILED_CALLS = """
-    select job_id, position from <step> as step where job_id <in_ids:1> and kind = 'call' and first_at is null
-      and status in (<failed>, <cancelled>)
+    select job_id, position, coalesce(first_at, position) from <step> as step
+    where job_id <in_ids:1> and kind = 'call' and status in (<failed>, <cancelled>)
+      and not exists (select 1 from <step> as other where other.job_id = step.job_id and other.first_at = step.first_at
+                      and other.status in ('finished', 'timed_out'))
       and not exists (select 1 from <step> as later where later.job_id = step.job_id and later.position > step.position
                       and later.started_at > step.finished_at)"""
 FAILED_CALLS = Query("failed_calls", (Ids,), text=_FAILED_CALLS)
-_FORGET_STEP = "delete from <step> where job_id = <bigint:1> and position = <int:2>"
-FORGET_STEP = Query("forget_step", (Int, Int), text=_FORGET_STEP)
+# a call, or a `ctx.first` with all of its parts
+_FORGET_STEP = "delete from <step> where job_id = <bigint:1> and (position in (<int:2>, <int:3>) or first_at = <int:3>)"
+FORGET_STEP = Query("forget_step", (Int, Int, Int), text=_FORGET_STEP)
 # what some jobs wait for: jobs, steps of chains, children
 _AWAITED_BY = """
     select blocker_id from <edge> where job_id <in_ids:1> and state = 'open'
@@ -205,7 +209,9 @@ AWAITED_BY = Query("awaited_by", (Ids,), number_from_row, text=_AWAITED_BY)
 _PARENT_OF = "select parent_id, ordered from <job> where id = <bigint:1>"
 PARENT_OF = Query("parent_of", (Int,), row_as(Ancestor), text=_PARENT_OF)
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
-_FORGET_STEPS = "delete from <step> where job_id = <bigint:1> and position >= <int:2> returning position"
+# a `ctx.first` of them needs all of its parts: they are waited for again
+_FORGET_STEPS = """
+    delete from <step> where job_id = <bigint:1> and (position >= <int:2> or first_at >= <int:2>) returning position"""
 FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")
 

@@ -219,15 +219,15 @@ def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
         known = ", ".join(repr(row.name) for row in named[:MOST_NAMED]) or "none"
         raise InvalidOption("from_step", f"must be a recorded step of job {job_id}, got {name!r}; it has {known}")
     yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
-    if any(row.child_id is not None and not row.is_over and row.position >= first for row in rows):
+    if any(row.child_id is not None and not row.is_over for row in rows):
         yield from dialect.ask(queries.CHECK_PARENTS, [job_id])  # the next round of a worker cancels these children
 
 
 def forget_failed_calls(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
     """Let jobs that run again call the children again that have not succeeded."""
     if job_ids:
-        for job_id, position in (yield from dialect.ask(queries.FAILED_CALLS, job_ids)):
-            yield from dialect.ask(queries.FORGET_STEP, job_id, position)
+        for job_id, position, first_at in (yield from dialect.ask(queries.FAILED_CALLS, job_ids)):
+            yield from dialect.ask(queries.FORGET_STEP, job_id, position, first_at)
 
 
 def wake(dialect: Dialect, job_ids: Sequence[int], how: Woken = Woken.BY_SIGNAL) -> Plan[bool]:
