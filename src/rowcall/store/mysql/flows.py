@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, milliseconds_of, noted, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, TEXT, adapted, given, milliseconds_of, noted, time_of
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
     FELL,
     INSERTED_FIELDS,
     KEPT_RUN_AT,
     LAST_STEP,
+    LIST_CHAINS,
     Edge,
     EndedEdge,
     Replacement,
@@ -56,6 +57,8 @@ def _mark_free(edges: str, unsure: int) -> tuple[str, str, str]:
     return note, f"select job_id from {mine}", mark
 
 
+# the order within a derived table is lost
+list_chains = str(adapted(str(LIST_CHAINS.text))).replace("limit <int:4>", "order by id desc limit <int:4>")
 # the level of one transaction alone cannot be asked
 isolation = "select 'unknown'"
 insert_each = f"""

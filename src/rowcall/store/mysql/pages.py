@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
+
 from rowcall.domain.job import Job
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter, Order, Place, Span
@@ -21,7 +23,7 @@ class MysqlPages:
         self._prefix = prefix
 
     def places(self, job_filter: Filter, order: Order, span: Span, limit: int) -> Plan[list[Place]]:
-        condition, values = conditions_of(job_filter)
+        condition, values = conditions_of(msgspec.structs.replace(job_filter, payload=None))  # no index has it
         place = [_END_MS, "job.id"] if order.by_end else ["job.id"]
         parameters: list[Parameter] = [limit, *values]
         bounds = [self._bound(place, end, sign, parameters) for end, sign in ((span.low, ">"), (span.high, "<"))]
