@@ -24,6 +24,7 @@ from rowcall import (
     Rowcall,
     StillNeeded,
     UnknownTask,
+    WrongState,
 )
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
@@ -547,6 +548,9 @@ class TestFamilies:
         jobs.signal(job, "paid", 4, key="evt_2")
         jobs.drain()
         assert jobs.get(job).result == [1, 4]
+        jobs.signal(job, "paid", 4, key="evt_2")  # a webhook that comes again after the end
+        with pytest.raises(WrongState):
+            jobs.signal(job, "paid", 5, key="evt_3")
         other = paid.enqueue()
         with pytest.raises(InvalidOption, match="key"):
             jobs.signal(other, "paid", key="")

@@ -250,10 +250,10 @@ def signal(
     `check` raises if the wait that will receive it does not take it. With `position`, that must be the wait there.
     """
     job = yield from lock(dialect, job_id)
-    if job.status in FINISHED:
-        raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
     if key is not None and (yield from dialect.ask(queries.WAS_SENT, job_id, name, key)):
         return
+    if job.status in FINISHED:
+        raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
     waits = yield from dialect.ask(queries.NEXT_WAIT, job_id, name)
     if position is not None and [wait.position for wait in waits] != [position]:
         problem = f"step {position} does not wait for {name!r}, or it was answered already"
