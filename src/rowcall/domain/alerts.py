@@ -172,7 +172,7 @@ def decide_alerts(
         event = None
         if not known.is_reported and at_ms - since_ms >= after_ms:
             event = AlertEvent.APPEARED
-        elif known.is_reported and (cause != known.cause or size > known.size):
+        elif known.is_reported and (cause != known.cause or size >= 10 * max(1, known.size)):
             event = AlertEvent.CHANGED
         if event is not None and may_tell:
             now = now._replace(reported_ms=at_ms, is_reported=True, cause=cause, size=size)
@@ -203,6 +203,6 @@ def _cause_of(finding: Finding) -> str:
 
 
 def _size_of(finding: Finding) -> int:
-    """Return how many digits its number has: ten times as many jobs are a change."""
+    """Return how many jobs are concerned: ten times as many are a change."""
     counts = [finding.evidence.get(key) for key in _SIZE]
-    return len(str(max((count for count in counts if isinstance(count, int)), default=0)))
+    return max((count for count in counts if isinstance(count, int)), default=0)
