@@ -202,7 +202,9 @@ class Steps:
                 raise InvalidOption("gather", f"needs {needed}, got {pending!r}")
             self.check_open(pending)
         if len(set(steps)) < len(steps):
-            raise InvalidOption("gather", "got one step twice: make a call for each, or keep its result in a variable")
+            raise InvalidOption(
+                "gather", "cannot take one step twice: make a call for each, or keep its result in a variable"
+            )
         return self._gather(cast("Sequence[Pending[object]]", steps))
 
     def end(self, error: object = None) -> BaseException | None:

@@ -91,7 +91,9 @@ class Mover:
     ) -> None:
         self._source = source = queue.own_backend
         if source.database.name == target.database.name:
-            raise InvalidOption("TO", f"FROM and TO are one database, {target.database.name}")
+            raise InvalidOption(
+                "TO", f"names the database that is to be moved, {target.database.name}: name another one"
+            )
         self._target = target
         self._wait_seconds = wait_seconds
         self._full = full

@@ -58,7 +58,7 @@ def test_wrong_use_is_refused(jobs: Rowcall, run: Run) -> None:
     for words, said in (
         (("app:jobs", NEW, "--dry-run", "--abort"), "give --dry-run or --abort, not both"),
         (("app:jobs", "new.db"), "is not a URL"),
-        (("app:jobs", "sqlite:///queue.db"), "are one database"),
+        (("app:jobs", "sqlite:///queue.db"), "names the database that is to be moved"),
     ):
         result = run("move", *words)
         assert (result.exit_code, said in result.stderr) == (2, True), result.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.mysql.connection import connect
+from rowcall.drivers.mysql.connection import check_version, connect
 from rowcall.drivers.mysql.database import MysqlDatabase
 from rowcall.drivers.patience import patience
 from rowcall.store.statement import Parameter, Plan, Row, fetch, plain
@@ -228,3 +228,16 @@ def test_a_server_that_cannot_be_used(mysql_server: MysqlServer, mysql_url: str)
         assert secret not in str(raised.value)
     over_socket = mysql_server.socket_url(mysql_url.rpartition("/")[2])
     connect(over_socket, config(over_socket)).close()
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("8.4.3", "MySQL 8.4.3 cannot be used: it has no INSERT … RETURNING"),
+        ("10.5.29-MariaDB", "MariaDB 10.5.29 is too old; 10.6 or newer is required"),
+    ],
+)
+def test_a_server_that_lacks_what_statements_need_is_refused(version: str, problem: str) -> None:
+    with pytest.raises(StoreUnavailable, match=problem):
+        check_version(version)
+    check_version("11.4.2-MariaDB-log")

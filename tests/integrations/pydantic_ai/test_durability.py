@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def test_nothing_that_has_finished_is_repeated(jobs: Rowcall, choice: str, said:
 
 def test_outside_a_job_and_inside_a_step_the_agent_runs_as_always(jobs: Rowcall) -> None:
     agent = Agent(TestModel(custom_output_text="fine"), name="plain", capabilities=[RowcallDurability()])
-    assert agent.run_sync("How are you?").output == "fine"
+    assert asyncio.run(agent.run("How are you?")).output == "fine"  # run_sync would leave an event loop behind
 
     @jobs.task
     async def whole(ctx: Context) -> str:

@@ -33,7 +33,7 @@ SHORTEST_REPLY_SECONDS = 1.0
 LONGEST_LOCK_WAIT_SECONDS, LOCK_WAIT_SECONDS = 1, 50
 MOST_AGGREGATED_BYTES = 2**30
 MOST_RECURSIONS = 1_000_000  # a queue may have thousands of tasks
-OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 16)
+OLDEST_MARIADB = (10, 6)
 # texts in statements are compared with names, byte by byte; each server calls that collation in its own way
 COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 URL_PARAMETERS = ("unix_socket", "ssl_ca", "ssl_cert", "ssl_key")
@@ -123,18 +123,22 @@ def _close_socket(raw: pymysql.Connection) -> None:
     raw._force_close()
 
 
-def _check_version(version: str) -> None:
-    name, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in version.lower() else ("MySQL", OLDEST_MYSQL)
+def check_version(version: str) -> None:
+    """Raise `StoreUnavailable` for a server that lacks what the statements need."""
     number = version.partition("-")[0]
-    if tuple(map(int, number.split("."))) < oldest:
-        needed = ".".join(map(str, oldest))
-        raise StoreUnavailable(f"{name} {number} is too old; {needed} or newer is required", "Upgrade the server")
+    if "mariadb" not in version.lower():
+        raise StoreUnavailable(
+            f"MySQL {number} cannot be used: it has no INSERT … RETURNING", "Use MariaDB 10.6 or newer, or PostgreSQL"
+        )
+    if tuple(map(int, number.split("."))) < OLDEST_MARIADB:
+        needed = ".".join(map(str, OLDEST_MARIADB))
+        raise StoreUnavailable(f"MariaDB {number} is too old; {needed} or newer is required", "Upgrade the server")
 
 
 def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
     with raw.cursor() as cursor:
         cursor.execute("select version()")
-        _check_version(str(cursor.fetchone()[0]))
+        check_version(str(cursor.fetchone()[0]))
     settings = {
         "time_zone": "'+00:00'",
         "foreign_key_checks": "1",
