@@ -39,7 +39,9 @@ SUCCEEDED = "select count(*) from rowcall_job where status = 'succeeded'"
 LISTENING = "select count(*) from rowcall_worker where listening"
 SESSIONS = "select count(*) from pg_stat_activity where query like 'listen %' or query = 'show transaction_read_only'"
 TEXTS = "select payload ->> 'text' from rowcall_job"
-ENDED_BY_ANOTHER = "select id from rowcall_job where result::jsonb is distinct from payload::jsonb -> 'text'"
+ENDED_BY_ANOTHER = """
+    select id, status, attempt, lease, error_code, payload::text, result::text from rowcall_job
+    where result::jsonb is distinct from payload::jsonb -> 'text'"""
 TIMES_SETTLED = "select count(*) from settled group by job_id"
 FOLLOWED = "select 1 from pg_stat_replication where state = 'streaming' and sync_state = %s"
 
@@ -240,7 +242,8 @@ class Load:
     def check_rows(self) -> set[str]:
         """Return the texts of all jobs that are there. Each was settled once, by who ran it."""
         assert set(ask(self._pair.new, TIMES_SETTLED)) == {(1,)}
-        assert ask(self._pair.new, ENDED_BY_ANOTHER) == []
+        others = ask(self._pair.new, ENDED_BY_ANOTHER)
+        assert others == [], others
         return {text for (text,) in ask(self._pair.new, TEXTS)}
 
 
