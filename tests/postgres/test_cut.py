@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
@@ -90,6 +91,41 @@ def test_a_drain_continues(site: PostgresSite, jobs: Rowcall, server: PostgresSe
     assert Counter((attempt, status, pid_of(worker)) for _, attempt, status, worker in tried) == {
         (1, "succeeded", os.getpid()): JOBS
     }
+
+
+@pytest.mark.crash
+def test_an_attempt_does_not_end_the_job_that_was_given_its_id(
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer
+) -> None:
+    """A standby that lagged has neither the job nor its claim, and gives its id to another job."""
+    begun, may_end = ({text: threading.Event() for text in ("old", "new")} for _ in range(2))
+
+    @jobs.task
+    def wait(text: str) -> str:
+        begun[text].set()
+        assert may_end[text].wait(20)
+        return text
+
+    @jobs.task
+    def note(text: str) -> None: ...
+
+    with jobs.worker(concurrency=3, lease=600):
+        old = wait.enqueue("old")
+        assert begun["old"].wait(20)
+        with psycopg.connect(site.url) as lagging:
+            lagging.execute("delete from rowcall_claim")
+            lagging.execute("delete from rowcall_job")
+            lagging.execute("select setval(pg_get_serial_sequence('rowcall_job', 'id'), %s, false)", [old.id])
+        assert server.terminate_connections(database_of(site.url)) >= 2
+        new = wait.enqueue("new")
+        assert new.id == old.id
+        assert begun["new"].wait(20)
+        may_end["old"].set()
+        for number in range(3):  # later rounds, which settle
+            assert ended(jobs, jobs.enqueue("note", {"text": str(number)})).status == "succeeded"
+        assert jobs.get(new).status == "running"
+        may_end["new"].set()
+        assert ended(jobs, new).result == "new"
 
 
 @contextlib.contextmanager

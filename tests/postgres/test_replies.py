@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
@@ -196,10 +196,10 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
 
     make_sure = Settler.make_sure
 
-    def make_sure_late(settler: Settler, holder: int) -> None:
+    def make_sure_late(settler: Settler, holders: Collection[int]) -> None:
         gate.set()
         eventually(lambda: settler._dispatcher.has_ended)
-        make_sure(settler, holder)
+        make_sure(settler, holders)
 
     monkeypatch.setattr(Settler, "make_sure", make_sure_late)
     swallowed = wire.swallow_commit_of(b"{2}")  # the claim of the second job

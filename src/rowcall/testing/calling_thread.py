@@ -116,7 +116,7 @@ class CallingThreadWorker:
     def _run(self, result: RoundResult) -> BaseException | None:
         """Run one attempt, or a batch, and settle it. Return what its handler raised."""
         facts = CommonFacts(
-            Identity(NAME, None, result.started[0].holder),
+            Identity(NAME, None),
             result.work.now_ms,
             self._queue.clock,
             self._completion,

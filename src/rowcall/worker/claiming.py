@@ -54,7 +54,7 @@ class Intake:
         queues, in_flight = self.queues, self.dispatcher.in_flight
         return Demand(
             worker=self.registrar.name,
-            holder=self.registrar.current.holder,
+            holder=self.registrar.holder,
             slots=slots,
             buffer=buffer,
             lost_ahead=self.slots.lost_ahead,

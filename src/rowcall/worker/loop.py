@@ -20,6 +20,7 @@ from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.claims.round import round_of_work
 from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, PEEK, Work
+from rowcall.store.statement import Plan
 from rowcall.wake.waiter import Waker, Wakeup
 from rowcall.worker.attempt_log import AttemptLog, LogPace
 from rowcall.worker.claiming import Intake, KnownWork
@@ -342,11 +343,17 @@ class Loop:
             before_settle=self._pacing.start_accepted,
         )
         together = with_output(self._queue.dialect, attempts, plan, lambda result: result.settled)
-        result = self._connection.write(together)
+        result = self._connection.write(self._unless_reopened(together))
+        if result is None:
+            return
         self._trouble.round_succeeded()
         self._settler.settled(attempts, result.settled, result.cancelled, len(late))
         self._settler.void = result.void
         self._note_round(demand, result)
+
+    def _unless_reopened(self, plan: Plan[RoundResult]) -> Plan[RoundResult | None]:
+        """Do nothing on a connection that was just replaced: find out first which jobs are still ours."""
+        return None if self._ownership.is_reopened else (yield from plan)
 
     def _note_round(self, demand: Demand, result: RoundResult) -> None:
         """Remember what the round has found, and start what it has claimed."""

@@ -42,10 +42,10 @@ class Ownership:
     @property
     def is_uncertain(self) -> bool:
         """Whether `ensure` must find out what belongs to this worker, as well as it can."""
-        return self._lost or self._in_doubt or self._is_reopened
+        return self._lost or self._in_doubt or self.is_reopened
 
     @property
-    def _is_reopened(self) -> bool:
+    def is_reopened(self) -> bool:
         """Whether the connection was replaced, perhaps without an error: a standby may lack what was settled last."""
         return self.connection.times_opened > self._times_opened
 
@@ -59,11 +59,16 @@ class Ownership:
         if self._in_doubt or self.queue.clock.timer() > self._check_again_at:
             self._resolve_doubt()
             return True
-        if self._is_reopened:
-            self._times_opened = self.connection.times_opened
-            self.settler.release_unknown(self.registrar.current.holder)
+        if self.is_reopened:
+            self._note_reopened()
+            self.settler.release_unknown(self.registrar.holders)
             return True
         return registered
+
+    def _note_reopened(self) -> None:
+        if self.is_reopened:
+            self._times_opened = self.connection.times_opened
+            self.registrar.renew_holder()
 
     def _renew_lease(self) -> None:
         """Check that the worker is still registered; until then no handler starts."""
@@ -100,7 +105,7 @@ class Ownership:
 
     def _resolve_doubt(self) -> None:
         """Find out what was committed: now, and once more when the server has surely decided."""
-        self._times_opened = self.connection.times_opened
+        self._note_reopened()
         self.release_unknown()
         self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self._in_doubt else NEVER
         self._in_doubt = False
@@ -119,7 +124,7 @@ class Ownership:
 
     def release_unknown(self) -> None:
         """Release the jobs that were claimed in our name, and that we do not hold: the claim, or the end, was lost."""
-        self.settler.make_sure(self.registrar.current.holder)
+        self.settler.make_sure(self.registrar.holders)
 
     def drop_all(self) -> None:
         """The database file was replaced: the ids of our jobs may be those of other jobs now."""

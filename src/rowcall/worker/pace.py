@@ -130,6 +130,8 @@ BLOCKED_SECONDS, LOOK_SECONDS = 1.0, 0.2
 """A handler that keeps the event loop for so long blocks it. Looking costs nothing that a user would notice."""
 CANCEL_CHECK_SECONDS = 0.4
 """A cancelled handler is asked to end within half a second."""
+MOST_HOLDERS = 16
+"""A claim whose commit was in doubt is found by its holder, although the connection was replaced this often since."""
 HANDLERS_CHECK_SECONDS = 0.1
 """After the end of a worker whose abandoned handlers still run: how soon the end of the last one is noticed."""
 RECOVERY_CHECK_SECONDS = 0.5

@@ -24,7 +24,7 @@ from rowcall.queue import Queue
 from rowcall.store.queries.claims import new_holder
 from rowcall.store.queries.workers import Registration
 from rowcall.store.recovery.register import register, retire
-from rowcall.worker.pace import HANDLERS_CHECK_SECONDS, HEARTBEATS_PER_LEASE
+from rowcall.worker.pace import HANDLERS_CHECK_SECONDS, HEARTBEATS_PER_LEASE, MOST_HOLDERS
 from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
 
@@ -37,8 +37,6 @@ class Identity(NamedTuple):
 
     name: str
     liveness_file: LivenessFile | None
-    holder: int = 0
-    """The number of this start: it fences everything that is written about its jobs."""
 
 
 class Lease:
@@ -70,6 +68,8 @@ class Registrar:
         self._settings = settings
         self.lease = Lease(settings.lease_seconds, queue.clock)
         self.current = Identity("", None)
+        self.holders = [0]
+        """The last one fences everything that is written about the jobs which are claimed now; newest last."""
         self._registered_tasks = 0
         self.rivals = 0
         """How many other workers serve the same queues, by the last survey."""
@@ -108,8 +108,17 @@ class Registrar:
                 file.release() if is_unsure else file.close()
             raise
         self.close()
-        self.current = Identity(name, file, new_holder())
+        self.current = Identity(name, file)
+        self.holders = [new_holder()]
         self.lease.renew(registered_at)
+
+    @property
+    def holder(self) -> int:
+        return self.holders[-1]
+
+    def renew_holder(self) -> None:
+        """Fence later claims by another number: a server that lost commits may give ids of our jobs to other jobs."""
+        self.holders = [*self.holders[1 - MOST_HOLDERS :], new_holder()]
 
     def known_tasks(self) -> str:
         """Return the names and fingerprints of the tasks as they are registered."""

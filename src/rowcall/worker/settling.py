@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -215,20 +215,21 @@ class Settler:
         self.completed.add(self._unsettled)
         self._unsettled = []
 
-    def make_sure(self, holder: int) -> None:
+    def make_sure(self, holders: Collection[int]) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
-        owned = self.release_unknown(holder)
-        done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
+        owned = self.release_unknown(holders)
+        done = [attempt for attempt in self._unsettled if attempt.ready.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)
         self.late += [attempt.fence for attempt in done]  # if they were not settled by us, their slots are still taken
         self.report.settled(done, {attempt.ready.id for attempt in done})
 
-    def release_unknown(self, holder: int) -> set[tuple[int, int]]:
-        """Release claims in our name that we do not hold, and return the ids and leases of all claims."""
+    def release_unknown(self, holders: Collection[int]) -> set[Fence]:
+        """Release claims in our name that we do not hold, and return all claims."""
         owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._attempts_in_thread, *self.completed)
-        held = {attempt.fence for attempt in owned_by_us}
-        return self._connection.write(release_unknown(self._queue.dialect, holder, held))
+        held = {attempt.ready.fence for attempt in owned_by_us}
+        all_holders = {*holders, *(fence.holder for fence in held)}
+        return self._connection.write(release_unknown(self._queue.dialect, all_holders, held))
 
     def release(self, attempts: Iterable[Attempt]) -> None:
         """Release jobs that were never started."""

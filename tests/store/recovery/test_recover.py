@@ -11,6 +11,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.ends.attempts import leave_open
+from rowcall.store.queries.claims import Fence
 from rowcall.store.recovery.recover import Recovered, recover_worker, release_unknown
 from tests.conformance.worker_parts import StoreWorker
 
@@ -42,8 +43,8 @@ def test_a_claim_that_the_worker_does_not_know_about_is_released(jobs: Rowcall) 
     known, unknown = jobs.enqueue("send"), jobs.enqueue("send")
     worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
     worker.claim(slots=2)
-    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [(known.id, 1)]))
-    assert owned == {(known.id, 1), (unknown.id, 1)}
+    owned = queue.run(Write(release_unknown, queue.dialect, [worker.holder], [Fence(known.id, 1, worker.holder)]))
+    assert owned == {Fence(job.id, 1, worker.holder) for job in (known, unknown)}
     assert (jobs.get(known).status, jobs.get(unknown).status) == ("running", "pending")
     assert jobs.get(unknown).attempt == 0
 
@@ -54,6 +55,6 @@ def test_a_job_that_its_target_has_accepted_is_not_released(jobs: Rowcall) -> No
     worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
     ready = worker.start_one()
     assert queue.run(Write(leave_open, queue.dialect, ready.fence, "example.com", 60_000))
-    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, []))
-    assert owned == {(ready.id, ready.lease)}
+    owned = queue.run(Write(release_unknown, queue.dialect, [worker.holder], []))
+    assert owned == {ready.fence}
     assert jobs.get(ready.id).status == "running"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from rowcall.store.ends.attempts import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free_worker
 from rowcall.store.new_job import OnEnd
 from rowcall.store.queries import workers as queries
-from rowcall.store.queries.claims import FREE_UNCLAIMED
+from rowcall.store.queries.claims import FREE_UNCLAIMED, Fence
 from rowcall.store.queries.counts import Tally
 from rowcall.store.queries.workers import Owned
 from rowcall.store.statement import Plan
@@ -67,18 +67,21 @@ def recover_worker(
     return Recovered(recovered, done)
 
 
-def release_unknown(dialect: Dialect, holder: int, held: Collection[tuple[int, int]]) -> Plan[set[tuple[int, int]]]:
+def release_unknown(dialect: Dialect, holders: Iterable[int], held: Collection[Fence]) -> Plan[set[Fence]]:
     """After a commit whose reply was lost: release what it claimed, and return all that the worker holds.
 
-    `held` has the attempts (ids and leases) that the worker knows about.
+    `held` has the attempts that the worker knows about.
     """
-    owned = yield from dialect.ask(queries.OWNED_BY_HOLDER, holder)
-    unknown = [job for job in owned if not job.opened and (job.id, job.lease) not in held]  # opened: the target's now
+    owned: dict[Fence, Owned] = {}
+    for holder in sorted(holders):
+        jobs = yield from dialect.ask(queries.OWNED_BY_HOLDER, holder)
+        owned.update({Fence(job.id, job.lease, job.holder): job for job in jobs})
+    unknown = [job for fence, job in owned.items() if not job.opened and fence not in held]  # opened: the target's now
     ended = [
         _ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown
     ]
     yield from settle(dialect, ended, None, attempts_of(ended))  # they never began: there is nothing to count
-    return {(job.id, job.lease) for job in owned}
+    return set(owned)
 
 
 def recover_orphans(dialect: Dialect, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
