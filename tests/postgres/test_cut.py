@@ -97,7 +97,7 @@ def test_a_drain_continues(site: PostgresSite, jobs: Rowcall, server: PostgresSe
 def test_an_attempt_does_not_end_the_job_that_was_given_its_id(
     site: PostgresSite, jobs: Rowcall, server: PostgresServer
 ) -> None:
-    """A standby that lagged has neither the job nor its claim, and gives its id to another job."""
+    """A standby that lagged has neither the job nor its claim, and its id becomes that of another job."""
     begun, may_end = ({text: threading.Event() for text in ("old", "new")} for _ in range(2))
 
     @jobs.task

@@ -210,7 +210,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
     if not (situation.alive or situation.by_hand) and _last_sign_ms(situation) <= situation.before_ms(
         thresholds.UNSERVED_SECONDS
     ):
-        return []  # `no_worker` says so: a limit with room starts nothing by itself
+        return []  # `no_worker` says so: a limit with room starts no job alone
     by_limit: dict[str, list[HeldBacklog]] = defaultdict(list)
     for one in (yield from _held_by_limit(situation)):
         by_limit[name_of(one.by.removeprefix(HELD_PREFIX))].append(one)
@@ -251,7 +251,7 @@ def _held_by_limit(situation: Situation) -> Plan[list[HeldBacklog]]:
 
 
 def _held_without_worker(situation: Situation) -> Plan[list[HeldBacklog]]:
-    """Return the jobs that limits hold, without those that are paused or whose queue is claimed by hand."""
+    """Return the jobs that limits hold, without the jobs that are paused or whose queue is claimed by hand."""
     held = sorted((yield from _held_by_limit(situation)), key=lambda one: one.since_ms or 0)
     if not held or not (situation.paused or situation.by_hand):
         return held
