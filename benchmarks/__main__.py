@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from benchmarks.bench import Bench
+from benchmarks.bench import MYSQL_SETTINGS, Bench
 from benchmarks.database import Kind
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.machine import facts
@@ -20,6 +20,7 @@ from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_row
 from benchmarks.run import Results, run
 from benchmarks.sizes import FULL, QUICK
 from benchmarks.workers import ROOT
+from rowcall.testing.mysql import INSTALL_ADVICE, MysqlServer, find_server
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 
 PUBLISHED = ROOT / "docs" / "benchmarks"
@@ -36,7 +37,7 @@ def main() -> int:
     output: Path = options.output or (TRIED if partly and not options.update else PUBLISHED)
     results, machine = measure(options)
     if options.update:
-        add_earlier(results, output)
+        machine = {**add_earlier(results, output), **machine}
     show(results)
     write(results, machine, output)
     path = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
@@ -59,10 +60,18 @@ def measure(options: argparse.Namespace) -> tuple[Results, dict[str, str]]:
         if any(experiment.kind == "postgres" for experiment in chosen):
             folder.chmod(0o711)  # a server that root starts runs as another user
             server = stack.enter_context(PostgresServer(folder / "postgres", settings=DURABLE_SETTINGS))
-        machine = facts(folder, server)
+        mysql = None
+        if any(experiment.kind == "mysql" for experiment in chosen):
+            if find_server() is None:
+                say(f"MariaDB is not measured: no server is installed ({INSTALL_ADVICE})")
+                chosen = [experiment for experiment in chosen if experiment.kind != "mysql"]
+            else:
+                folder.chmod(0o711)
+                mysql = stack.enter_context(MysqlServer(folder / "mysql", settings=MYSQL_SETTINGS))
+        machine = facts(folder, server, mysql)
         for fact_name, fact in machine.items():
             say(f"{fact_name}: {fact}")
-        bench = Bench(QUICK if options.quick else FULL, folder, server)
+        bench = Bench(QUICK if options.quick else FULL, folder, server, mysql)
         return run(chosen, bench, options.rounds, say), machine
 
 

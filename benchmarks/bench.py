@@ -15,6 +15,8 @@ from typing import Literal
 
 from benchmarks.database import Kind, url_of
 from benchmarks.sizes import FULL, Sizes
+from rowcall.testing.mysql import DURABLE_SETTINGS as MYSQL_DURABLE
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 
 Figures = dict[str, float]
@@ -23,6 +25,8 @@ Figures = dict[str, float]
 Share = Literal["all", "half", "one"]
 
 TURNS = 3
+# MariaDB's defaults, where the private server is smaller
+MYSQL_SETTINGS = {**MYSQL_DURABLE, "innodb_buffer_pool_size": "128M", "loose_innodb_log_file_size": "96M"}
 
 
 def in_turns(measures: Mapping[str, Callable[[], float]]) -> Figures:
@@ -48,6 +52,7 @@ class Bench:
     sizes: Sizes
     folder: Path
     server: PostgresServer | None = None
+    mysql: MysqlServer | None = None
     kind: Kind = "sqlite"
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     _kept: dict[tuple[Kind, str], Site] = field(default_factory=dict)
@@ -63,8 +68,8 @@ class Bench:
         try:
             yield site
         finally:
-            if self.server is not None and self.kind == "postgres":
-                self.server.drop_database(site.folder.name)
+            if self.kind != "sqlite":
+                self._of_kind.drop_database(site.folder.name)
             shutil.rmtree(site.folder)
 
     def kept_site(self, name: str, fill: Callable[[Site], None]) -> Site:
@@ -81,10 +86,18 @@ class Bench:
             raise RuntimeError("there is no PostgreSQL server in this run")
         return self.server
 
+    @property
+    def _of_kind(self) -> PostgresServer | MysqlServer:
+        if self.kind != "mysql":
+            return self.postgres
+        if self.mysql is None:
+            raise RuntimeError("there is no server of MariaDB or MySQL in this run")
+        return self.mysql
+
     def _new_site(self) -> Site:
         folder = self.folder / f"site_{uuid.uuid4().hex[:12]}"
         folder.mkdir()
-        url = self.postgres.create_database(folder.name) if self.kind == "postgres" else url_of(folder / "queue.db")
+        url = url_of(folder / "queue.db") if self.kind == "sqlite" else self._of_kind.create_database(folder.name)
         return Site(url, folder)
 
 

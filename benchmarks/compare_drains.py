@@ -31,6 +31,7 @@ DRAINS = {
     "fair": Drain("fair", 30_000),
     "batch_handlers": Drain("batch_handlers", 60_000),
     "chains": Drain("chains", 36_000),
+    "steps": Drain("steps", 6_000),
     "plain_short": Drain("plain", 30_000),
     "one_attempt": Drain("one_attempt", 30_000),
     "batch": Drain("batch", 30_000),

@@ -1,4 +1,4 @@
-"""The tables of a queue, seen from outside Rowcall: one way to ask either database."""
+"""The tables of a queue, seen from outside Rowcall: one way to ask each database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any, Literal, Protocol
 from urllib.parse import quote, unquote
 
 import psycopg
+import pymysql
 
-Kind = Literal["sqlite", "postgres"]
+from rowcall.drivers.mysql.connection import SQL_MODE, options_of
+from rowcall.store.mysql.words import EPOCH, adapted
+
+Kind = Literal["sqlite", "postgres", "mysql"]
 Row = tuple[Any, ...]
 
 
@@ -33,11 +37,17 @@ class Database(Protocol):
 
 
 def connect(url: str) -> Database:
+    if is_mysql(url):
+        return Mysql(url)
     return Postgres(url) if is_postgres(url) else Sqlite(path_of(url))
 
 
 def is_postgres(url: str) -> bool:
     return url.startswith("postgresql://")
+
+
+def is_mysql(url: str) -> bool:
+    return url.startswith("mysql://")
 
 
 def url_of(path: Path) -> str:
@@ -93,3 +103,34 @@ class Postgres:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class Mysql:
+    """MariaDB or MySQL. A query that the other databases share is put into their words."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = pymysql.connect(**options_of(url), sql_mode=SQL_MODE, autocommit=True)
+        self.rows(f"set session {_MOST_RECURSIONS} = 100000000, time_zone = '+00:00'")
+
+    def rows(self, query: str, *parameters: object) -> list[Row]:
+        text = adapted(query.replace("?", "%s"))
+        assert isinstance(text, str)
+        with self._connection.cursor() as cursor:
+            cursor.execute(text, parameters or None)
+            return list(cursor.fetchall())
+
+    def seconds(self, time: str) -> str:
+        return f"timestampdiff(microsecond, {EPOCH}, {time}) * 1e-6"
+
+    def moment(self, milliseconds: int) -> object:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
+
+    def settle_down(self) -> None:
+        """As InnoDB would, given some minutes."""
+        self.rows("analyze table rowcall_job, rowcall_ready, rowcall_claim")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_MOST_RECURSIONS = "/*M! max_recursive_iterations */ /*!80003 cte_max_recursion_depth */"

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from benchmarks.app import open_app
-from benchmarks.database import Database, connect, is_postgres
+from benchmarks.database import Database, connect, is_mysql, is_postgres
 from benchmarks.noop import ARGUMENTS
 from rowcall.store.counts.pruning import PAST_KEPT_MS
 from rowcall.store.counts.tallies import bucket_of
@@ -30,20 +30,29 @@ class Words(NamedTuple):
 
 
 SQLITE = Words(
-    counter="with recursive counter (value) as (select 1 union all select value + 1 from counter where value < ?)",
-    later_by_value="? + value",
+    counter="with recursive counter (number) as (select 1 union all select number + 1 from counter where number < ?)",
+    later_by_value="? + number",
     indexes="select name, sql from sqlite_master where type = 'index' and tbl_name = 'rowcall_job' and sql is not null",
     quickly=("pragma synchronous = off", "pragma cache_size = -400000"),
     safely=("pragma synchronous = full", "pragma wal_checkpoint(truncate)"),
 )
 
 POSTGRES = Words(
-    counter="with counter (value) as (select generate_series(1, ?::int))",
-    later_by_value="?::timestamptz + value * interval '1 millisecond'",
+    counter="with counter (number) as (select generate_series(1, ?::int))",
+    later_by_value="?::timestamptz + number * interval '1 millisecond'",
     indexes="select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
     " where indrelid = 'rowcall_job'::regclass and not indisprimary",
     quickly=("set synchronous_commit = off",),
     safely=("vacuum analyze", "checkpoint"),
+)
+
+
+MYSQL = Words(
+    counter=SQLITE.counter,
+    later_by_value="cast(? as datetime(3)) + interval number * 1000 microsecond",
+    indexes="select 1, 1 from dual where false",  # to drop one commits
+    quickly=("set unique_checks = 0", "set foreign_key_checks = 0"),
+    safely=("analyze table rowcall_job, rowcall_ready",),
 )
 
 
@@ -143,7 +152,7 @@ class Filler:
         marks = ", ".join(self._words.later_by_value if name in rising else "?" for name in values)
         before = self._last_id()
         self._database.rows(
-            f"{self._words.counter} insert into rowcall_job ({', '.join(values)}) select {marks} from counter",
+            f"insert into rowcall_job ({', '.join(values)}) {self._words.counter} select {marks} from counter",
             count,
             *values.values(),
         )
@@ -167,7 +176,7 @@ def _histogram(minutes: int) -> str:
 @contextmanager
 def filling(url: str, *, indexes_last: bool = True) -> Iterator[Filler]:
     """Fill a queue's table. Not durable while it is filled; all of it is on disk, and settled down, at the end."""
-    words = POSTGRES if is_postgres(url) else SQLITE
+    words = MYSQL if is_mysql(url) else POSTGRES if is_postgres(url) else SQLITE
     with closing(connect(url)) as database:
         for statement in words.quickly:
             database.rows(statement)

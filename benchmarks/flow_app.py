@@ -203,6 +203,7 @@ BACKLOGS: Mapping[str, Callable[[FlowApp, int], range]] = {
     "limited": lambda app, count: enqueue_limited(app, count, LIMIT_KEYS),
     "ordered": lambda app, count: enqueue_ordered(app, count, LIMIT_KEYS),
     "fair": lambda app, count: enqueue_fair(app, count, FAIR_VALUES),
+    "steps": lambda app, count: enqueue_jobs(app.stepped, count),
     "batch_handlers": lambda app, count: enqueue_jobs(app.batched, count),
     "batch": enqueue_batch,
     "chains": enqueue_chains,

@@ -13,8 +13,10 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.bench import MYSQL_SETTINGS
 from benchmarks.database import connect
 from benchmarks.statistics import percentile
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import PostgresServer
 
 SYNCS = 50
@@ -25,8 +27,8 @@ OF_OUR_ENVIRONMENT = {"SQLAlchemy", "drivers", "other queues"}
 PEERS = ("huey", "pgqueuer", "procrastinate", "saq")
 
 
-def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
-    """About this machine, about the disk that holds the folder, and about the server if there is one."""
+def facts(folder: Path, server: PostgresServer | None, mysql: MysqlServer | None = None) -> dict[str, str]:
+    """About this machine, about the disk that holds the folder, and about the servers if there are any."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{_memory_gigabytes():.0f} GB",
@@ -37,6 +39,7 @@ def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
         "SQLAlchemy": version("sqlalchemy"),
         "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
         **(_postgres_facts(server) if server is not None else {}),
+        **(_mysql_facts(mysql) if mysql is not None else {}),
         "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS if importlib.util.find_spec(name)),
     }
 
@@ -66,6 +69,13 @@ def _postgres_facts(server: PostgresServer) -> dict[str, str]:
         "PostgreSQL": f"{server_version}, {', '.join(settings) or 'no setting changed'}, over TCP on the same machine",
         "drivers": f"psycopg {version('psycopg')}; asyncpg {version('asyncpg')} for PgQueuer, and for connection=",
     }
+
+
+def _mysql_facts(server: MysqlServer) -> dict[str, str]:
+    with closing(connect(server.url())) as database:
+        ((server_version,),) = database.rows("select version()")
+    settings = ", ".join(f"{name}={value}" for name, value in MYSQL_SETTINGS.items())
+    return {"MariaDB": f"{server_version}, {settings}, over TCP on the same machine"}
 
 
 def _processor() -> str:

@@ -34,6 +34,7 @@ class Sizes:
     crowd_enqueues: int = 4_000
     crowd_seconds: float = 20.0
     postgres_drain_jobs: int = 60_000
+    mysql_drain_jobs: int = 20_000
     procrastinate_jobs: int = 4_000
     saq_jobs: int = 4_000
     churn_jobs: int = 2_000_000
@@ -86,6 +87,7 @@ QUICK = Sizes(
     crowd_enqueues=100,
     crowd_seconds=3.0,
     postgres_drain_jobs=3_000,
+    mysql_drain_jobs=2_000,
     procrastinate_jobs=100,
     saq_jobs=100,
     churn_jobs=12_000,

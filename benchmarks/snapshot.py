@@ -3,8 +3,9 @@
 python -m benchmarks.snapshot --minutes 60
 
 The worker has a backlog all the time and runs jobs of 5 ms in 20 slots, so about 4,000 a second: the machine is not
-busy, and a slower search shows. Jobs are added between the parts. The first part runs without the snapshot, and the
-last one after it. Dead rows are the rows that no vacuum has removed yet.
+busy, and a slower search shows. With fewer `--slots`, it can run for an hour next to other programs. Jobs are added
+between the parts. The first part runs without the snapshot, and the last one after it. Dead rows are the rows that no
+vacuum has removed yet.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.statistics import percentile
 from benchmarks.workers import environment, worker_processes
 from rowcall import Rowcall
 
-SLOTS, HANDLER_SECONDS = 20, 0.005
+HANDLER_SECONDS = 0.005
 PARTS = 10
 STATS_EVERY_SECONDS = 2.0
 DEAD = "select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables where relname like 'rowcall%'"
@@ -35,21 +36,24 @@ DEAD = "select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables where relna
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.snapshot", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long the snapshot is held (10)")
+    parser.add_argument("--slots", type=int, default=20, help="how many jobs the worker runs at a time (20)")
+    options = parser.parse_args()
     with opened() as bench:
-        measure(bench.on("postgres"), parser.parse_args().minutes * 60)
+        measure(bench.on("postgres"), options.minutes * 60, options.slots)
 
 
-def measure(bench: Bench, seconds: float) -> None:
+def measure(bench: Bench, seconds: float, slots: int) -> None:
     part_seconds = seconds / PARTS
+    jobs_in_a_part = round(slots / HANDLER_SECONDS * part_seconds)  # a few more than the worker can run
     with bench.fresh_site() as site, ExitStack() as stack:
         make_queue(site.url)
         with filling(site.url) as fill:
-            fill.waiting(jobs_for(2 * part_seconds), "slow_async")
+            fill.waiting(2 * jobs_in_a_part, "slow_async")
         rounds = site.folder / "rounds"
         jobs = stack.enter_context(open_app(site.url).jobs)
         database = stack.enter_context(closing(connect(site.url)))
         with environment(**{ROUNDS: str(rounds)}):
-            (worker,) = stack.enter_context(worker_processes(site, options=[f"--concurrency={SLOTS}"]))
+            (worker,) = stack.enter_context(worker_processes(site, options=[f"--concurrency={slots}"]))
         time.sleep(part_seconds / 2)  # the worker starts, and learns how fast its handlers are
         headings = ("rounds/s", "p50 ms", "p95 ms", "of first", "jobs/s", "stats ms", "  dead rows")
         print(" " * 22 + "".join(f"{heading:>{max(10, len(heading) + 1)}}" for heading in headings), flush=True)
@@ -58,17 +62,12 @@ def measure(bench: Bench, seconds: float) -> None:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.execute("select 1 from rowcall_ready limit 1")
         for number in range(PARTS):
-            Filler(database, POSTGRES).waiting(jobs_for(part_seconds), "slow_async")
+            Filler(database, POSTGRES).waiting(jobs_in_a_part, "slow_async")
             show(f"next to it, {number + 1} of {PARTS}", watch(jobs, rounds, part_seconds, database), first_ms)
             worker.check()
         reader.rollback()
-        Filler(database, POSTGRES).waiting(jobs_for(part_seconds), "slow_async")
+        Filler(database, POSTGRES).waiting(jobs_in_a_part, "slow_async")
         show("after it", watch(jobs, rounds, part_seconds, database), first_ms)
-
-
-def jobs_for(seconds: float) -> int:
-    """Return a few more than a worker can run in that time."""
-    return round(SLOTS / HANDLER_SECONDS * seconds)
 
 
 class Part(NamedTuple):

@@ -233,6 +233,13 @@ SQLITE_TARGETS = (
     stepping("", 0.11),
 )
 
+MYSQL_TARGETS = (
+    ratio(_ONE, "of a bare loop of the same statements", 0.5, "of", "mysql-drain.async", "mysql-drain.ceiling"),
+    ratio(_FULL, "of the drain on an empty table", 0.9, "of", "mysql-backlog.full", "mysql-backlog.empty"),
+    at_most(_PICK_UP, "at p50", 3.5, "ms", "mysql-pickup.p50_ms"),
+    at_most(_PICK_UP, "at p99", 7, "ms", "mysql-pickup.p99_ms"),
+)
+
 POSTGRES_TARGETS = (
     *reading("postgres-"),
     ratio(_ONE, "of the bare ceiling", 0.8, "of", "postgres-drain.async", "postgres-drain.ceiling"),

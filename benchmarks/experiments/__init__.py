@@ -19,6 +19,7 @@ from benchmarks.experiments import (
     fairness,
     flows,
     idle,
+    mysql,
     pickup,
     producers,
     prune,
@@ -79,8 +80,19 @@ _POSTGRES = (
 )
 
 
+_MYSQL = (
+    Experiment("drain", "drains: a bare loop of the same statements, Rowcall", mysql.measure_drain),
+    Experiment("backlog", "drains from a large table", backlog.measure_full),
+    Experiment("pickup", "pick-up by an idle worker", pickup.measure, "half"),
+)
+
+
 def _on_postgres(one: Experiment) -> Experiment:
     return replace(one, name=f"postgres-{one.name}", title=f"PostgreSQL: {one.title}", kind="postgres")
 
 
-EXPERIMENTS = (*_SQLITE, *map(_on_postgres, _POSTGRES))
+def _on_mysql(one: Experiment) -> Experiment:
+    return replace(one, name=f"mysql-{one.name}", title=f"MariaDB: {one.title}", kind="mysql")
+
+
+EXPERIMENTS = (*_SQLITE, *map(_on_postgres, _POSTGRES), *map(_on_mysql, _MYSQL))

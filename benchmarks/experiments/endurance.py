@@ -40,7 +40,7 @@ def measure(bench: Bench) -> Figures:
             late = worker.resident_megabytes()
             observer.wait_until_settled(ids, worker, each_look=gauge.look)
             end = worker.resident_megabytes()
-            observer.check_all_succeeded(ids)
+            observer.succeeded(ids)
     return {
         "memory_early_mb": early,
         "memory_late_mb": late,

@@ -11,10 +11,10 @@ WIDTH, LABELS, VALUES, ROW, TOP = 860, 190, 110, 26, 52
 
 STYLE = """
   .back { fill: #ffffff } text { font: 13px system-ui, sans-serif; fill: #24292f } .title { font-weight: bold }
-  .ours { fill: #2f6f9f } .other { fill: #d9a066 } .grid { stroke: #d0d7de }
+  .ours { fill: #4f46e5 } .other { fill: #d9a066 } .grid { stroke: #d0d7de }
   @media (prefers-color-scheme: dark) {
     .back { fill: #0d1117 } text { fill: #e6edf3 }
-    .ours { fill: #58a6d6 } .other { fill: #b98546 } .grid { stroke: #30363d }
+    .ours { fill: #8b8cf8 } .other { fill: #b98546 } .grid { stroke: #30363d }
   }
 """
 

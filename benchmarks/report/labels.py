@@ -131,6 +131,16 @@ _PRODUCERS = {
     "busy_plain": "plain SQL, busy worker",
 }
 
+MYSQL_LABELS = {
+    "mysql-drain.ceiling": "drain, bare loop of the same statements, jobs/s",
+    "mysql-drain.async": "drain, Rowcall, jobs/s",
+    "mysql-backlog.empty": "drain, nothing else in the table, jobs/s",
+    "mysql-backlog.full": "drain, 3 million other jobs in the table, jobs/s",
+    "mysql-pickup.p50_ms": "pick-up, p50, ms",
+    "mysql-pickup.p99_ms": "pick-up, p99, ms",
+    "mysql-pickup.most_ms": "pick-up, longest, ms",
+}
+
 POSTGRES_LABELS = {
     **{f"postgres-{name}": label for name, label in _README.items()},
     "postgres-drain.ceiling": "drain, bare ceiling, jobs/s",

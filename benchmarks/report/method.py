@@ -7,7 +7,7 @@ All measurements run in one process, in rounds: each of them once, then each of 
 machine affects all of them. A ratio is computed within a round. The tables show the median of the rounds, the minimum
 and the maximum. Rowcall runs with its defaults: `durability="full"`, ten jobs at a time.
 
-### On both databases
+### On all databases
 
 - **Drain**: processes of `rowcall work` with its defaults, as the README starts it, with no-op handlers. Their logs go
   to a file. The time runs from the first claim, as stored in its row, until another process sees that the last job is
@@ -60,4 +60,11 @@ and the maximum. Rowcall runs with its defaults: `durability="full"`, ten jobs a
 - **Producers**: eight processes enqueue one job at a time for three seconds. Idle workers are notified: by a trigger
   for plain SQL, after the commit for `enqueue`. The cost is compared with the trigger switched off: without a worker,
   with an idle worker of another queue, and with a worker that always has a backlog.
+
+### On MariaDB
+
+- **Server**: a private one for the run, with the default durability and memory of MariaDB.
+- **Bare loop**: one connection claims and settles as many jobs by Rowcall's own statements, in groups of 500. It has
+  no worker, no handlers, no counts, and nothing that may follow an end.
+- **Large table**: as on the others, with the indexes there while it is filled.
 """

@@ -14,14 +14,19 @@ from benchmarks.run import Results
 from benchmarks.sizes import FULL
 
 
-def add_earlier(results: Results, folder: Path) -> None:
-    """Add the figures in the folder of experiments that were not measured now, if they still exist."""
+def add_earlier(results: Results, folder: Path) -> dict[str, str]:
+    """Add the figures in the folder of experiments that were not measured now, if they still exist.
+
+    Return what they were measured on.
+    """
     content = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     earlier = {name: date for name, date in content["dates"].items() if name not in results.dates}
     for name, figure in content["figures"].items():
         if name.partition(".")[0] in earlier and label_of(name) != name:
             results.measured[name] = figure["values"]
     results.dates |= earlier
+    machine: dict[str, str] = content["machine"]
+    return machine
 
 
 def write(results: Results, machine: dict[str, str], folder: Path) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from benchmarks.database import Kind
-from benchmarks.report.labels import POSTGRES_LABELS, SQLITE_LABELS
-from benchmarks.targets import POSTGRES_TARGETS, SQLITE_TARGETS, Measured, Target
+from benchmarks.report.labels import MYSQL_LABELS, POSTGRES_LABELS, SQLITE_LABELS
+from benchmarks.targets import MYSQL_TARGETS, POSTGRES_TARGETS, SQLITE_TARGETS, Measured, Target
 
-CEILING, OURS, OURS_LIGHTER, OTHER, OTHER_LIGHTER = "#b8bec7", "#2f6f9f", "#6ba3c8", "#d9a066", "#e6c39c"
+CEILING, OURS, OURS_LIGHTER, OTHER, OTHER_LIGHTER = "#b8bec7", "#4f46e5", "#a5a6ff", "#d9a066", "#e6c39c"
 
 
 class Bar(NamedTuple):
@@ -61,6 +61,17 @@ SECTIONS = (
             Bar("postgres-drain.graphile_of_two", "graphile-worker\n2 processes", OTHER),
             Bar("postgres-drain.procrastinate", "procrastinate\n1 process", OTHER_LIGHTER),
             Bar("postgres-drain.saq", "SAQ\n1 process", OTHER_LIGHTER),
+        ),
+    ),
+    Section(
+        "mysql",
+        "MariaDB",
+        MYSQL_TARGETS,
+        MYSQL_LABELS,
+        "Draining no-op jobs from MariaDB, durable commits",
+        (
+            Bar("mysql-drain.ceiling", "bare loop of the same statements", CEILING),
+            Bar("mysql-drain.async", "Rowcall", OURS),
         ),
     ),
 )
