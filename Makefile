@@ -1,8 +1,8 @@
 # Needs python3 (3.11 or newer) with its venv module; everything else is installed into .venv.
 
 BOOTSTRAP ?= python3
-# two more than there are cores: many tests wait for processes and leases most of the time
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# three more than there are cores: many tests wait for processes and leases most of the time
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python

@@ -18,6 +18,7 @@ from rowcall import Rowcall
 from rowcall.testing.postgres import CLUSTER, PostgresServer
 from rowcall.testing.postgres_database import Databases, database_of
 from rowcall.testing.private_server import MEMORY, memory_has_room
+from tests.made_files import MadeFiles
 from tests.mysql_server import mysql_server, mysql_url
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
@@ -34,6 +35,9 @@ PORT = "rowcall_postgres_port"
 TESTS = Path(__file__).parent
 ABOUT_CONNECTIONS = ("drivers/postgres", "postgres", "wake")
 """In these folders, tests open and close connections, cut them, and count them."""
+ABOUT_FILES = ("bad_input", "drivers/sqlite", "faults", "upgrades")
+"""In these folders, tests look at how files come to be."""
+GC_THRESHOLD = 10_000
 REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 
 
@@ -64,8 +68,9 @@ def use_temporary_folder(folder: Path) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector the thousands of collected tests."""
+    """Spare the garbage collector the thousands of collected tests, and run it less often: it has little to find."""
     gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
     gc.enable()
 
 
@@ -126,13 +131,23 @@ def postgres_template(databases: Databases) -> Iterator[str]:
     databases.drop(database_of(url))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def made_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeFiles]:
+    """Makes the new SQLite files of this process, except for tests about that, and tests marked `no_tables`."""
+    with closing(MadeFiles(tmp_path_factory.mktemp("template"))) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def making_files(request: pytest.FixtureRequest, made_files: MadeFiles) -> None:
+    is_about_files = any(request.path.is_relative_to(TESTS / folder) for folder in ABOUT_FILES)
+    made_files.is_on = not is_about_files and request.node.get_closest_marker("no_tables") is None
+
+
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(made_files: MadeFiles) -> Path:
     """A file with the tables in it, to be copied."""
-    path = tmp_path_factory.mktemp("template") / "queue.db"
-    with Rowcall(path) as jobs:
-        jobs.migrate()
-    return path
+    return made_files.template
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pymysql
 
 from rowcall import Rowcall
-from rowcall.drivers.mysql.connection import SQL_MODE, options_of
+from rowcall.drivers.mysql.connection import SQL_MODE, PymysqlConnection, options_of
 from rowcall.testing.deadline import eventually
 from rowcall.testing.mysql import MysqlServer
 
@@ -18,7 +18,7 @@ Row = tuple[object, ...]
 
 CLEAN_END_SECONDS = 0.3
 TABLES = (
-    "select table_name from information_schema.tables where table_schema = database() and table_type = 'base table'"
+    "select table_name from information_schema.tables where table_schema = database() and table_type = 'BASE TABLE'"
 )
 TRIGGERS = "select trigger_name from information_schema.triggers where trigger_schema = database() order by 1"
 OTHERS = "select 1 from information_schema.processlist where db = database() and id <> connection_id()"
@@ -43,7 +43,7 @@ class MysqlStore:
     def execute(self, sql: str, *values: object) -> list[Row]:
         """Run one statement, and commit it."""
         if self._connection is None or not self._connection.open:
-            self._connection = pymysql.connect(
+            self._connection = PymysqlConnection(
                 **options_of(self.url), sql_mode=f"{SQL_MODE},ANSI_QUOTES,NO_AUTO_VALUE_ON_ZERO", autocommit=True
             )
         with self._connection.cursor() as cursor:

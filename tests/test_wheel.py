@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,15 +44,17 @@ def test_its_description_can_be_shown(wheel: Path) -> None:
 
 
 def test_it_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     programs = tmp_path / "env" / "bin"
-    subprocess.run(
-        [str(programs / "pip"), "install", "--quiet", str(wheel)], check=True, capture_output=True, timeout=100
-    )
+    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
+    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True, capture_output=True, timeout=100)
     command = [str(programs / "rowcall"), "demo"]
-    demo = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    (temporary := tmp_path / "temporary").mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    demo = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=60)
     assert "\n0 lost, in " in demo.stdout
-    assert demo.stdout.endswith("at http://127.0.0.1:8642/, run: rowcall demo --keep\n")
+    assert demo.stdout.endswith("\n  pip install 'rowcall[http]' && rowcall demo --keep\n")
+    assert list(temporary.iterdir()) == []  # no dashboard can open its file
     kept = subprocess.run([*command, "--keep"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (kept.returncode, kept.stderr.strip()) == (1, "error: the dashboard needs h11: pip install 'rowcall[http]'")
 

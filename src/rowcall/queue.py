@@ -32,9 +32,9 @@ from rowcall.drivers.database import Database
 from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block, innermost_connection
-from rowcall.store.dialect import Dialect
+from rowcall.store.dialect import Dialect, Version
 from rowcall.store.jobs.enqueue import enqueue_members
-from rowcall.store.moves.state import AWAY, HERE, OPEN, SEALED, MoveState, state_of
+from rowcall.store.moves.state import AWAY, HERE, OPEN, SEALED, SEALING, MoveState, state_of
 from rowcall.store.queries.counts import ADD_SETTING, SETTING
 from rowcall.store.schema import QUEUE_ID
 from rowcall.store.sqlite.dialect import SqliteDialect
@@ -186,7 +186,7 @@ class Backend:
         with self.database.setup_lock:
             if self._schema_ready:
                 return
-            version = self.database.read(self.dialect.version(), snapshot=True)
+            version = self._try_for(min(patience_seconds, self.config.busy_timeout_seconds), self._version)
             current, newest = version.found, self.dialect.newest_version
             version.require_fit(newest)
             if current < newest and not self.config.auto_migrate:
@@ -227,21 +227,30 @@ class Backend:
     def explained(self, error: SchemaMismatch) -> SchemaMismatch:
         """Return what to say about tables that a statement did not fit. A newer Rowcall may have changed them."""
         try:
-            self.database.read(self.dialect.version(), snapshot=True).require_fit(self.dialect.newest_version)
+            self._version().require_fit(self.dialect.newest_version)
         except SchemaMismatch as better:
             return better
         except StoreUnavailable:
             return error  # nothing more can be said
         return error
 
+    def _version(self) -> Version:
+        return self.database.read(self.dialect.version(), snapshot=True)
+
     def _migrate(self, patience_seconds: float) -> tuple[int, int]:
         """Try to lock the tables, briefly and repeatedly: others can continue in between."""
         self.check_outside_block()
+        with patience(UNLIMITED):
+            return self._try_for(
+                patience_seconds, lambda: self.database.write(lambda: self.dialect.migrate(), once=True)
+            )
+
+    def _try_for(self, patience_seconds: float, attempt: Callable[[], T]) -> T:
+        """Repeat an attempt until others have migrated the tables, or use them no longer."""
         deadline = self.clock.timer() + patience_seconds
         while True:
             try:
-                with patience(UNLIMITED):
-                    return self.database.write(lambda: self.dialect.migrate(), once=True)
+                return attempt()
             except Conflict as error:
                 if self.clock.timer() > deadline:
                     raise StoreUnavailable(
@@ -465,7 +474,7 @@ class Following:
         if away is None and not has_tables(self.home):
             here = _move_state(self._there, HERE)
             return self._there if here is not None and here.phase == OPEN else self.home
-        if away is None or away.phase != SEALED:
+        if away is None or away.phase not in (SEALING, SEALED):
             return self.home
         here = _move_state(self._there, HERE)
         if here is not None and here.id != away.id:

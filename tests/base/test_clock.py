@@ -42,7 +42,7 @@ KNOWN_WAITS = {
     "http/serve.py": ["asyncio.get_running_loop().call_later(seconds, transport.abort)"],
     "drivers/uncancellable.py": ["loop.call_later(self._patience_seconds, self._give_up, loop)"],
     # descriptors: the waiters get how long from a clock
-    "wake/waiter.py": 2 * ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
+    "wake/waiter_and_file_watch.py": 2 * ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
     # processes: a fork, and children of a supervisor
     "drivers/forking.py": ["poll.poll(CHILD_SECONDS * 1000)"],
     "drivers/mysql/pool.py": ["self._free.acquire(timeout=self._wait_seconds)"],

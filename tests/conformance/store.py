@@ -41,7 +41,7 @@ _KEY = """case when unfit is null and type not like '%\x1f%' then type
 _SHOULD_BE_READY = f"""
     select queue, {_KEY}, -1 - priority, coalesce(turn, id), id, attempt from rowcall_job
     where status = 'pending' and held is null and id not in (select job_id from rowcall_claim)"""
-_ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
+_ARE_READY = "select queue, type, rowcall_ready.rank, turn, id, attempt from rowcall_ready"  # a reserved word of MySQL
 
 
 _WRONG = f"""

@@ -11,7 +11,31 @@ import pytest
 from rowcall.testing.postgres_database import Databases, database_of
 from tests.conformance.store import Row, Store
 from tests.conformance.suite import *  # noqa: F403
+from tests.conformance.test_postgres_user import UserStore, databases_for_user, user
 from tests.spare_databases import SpareDatabases
+
+__all__ = ["databases_for_user", "user"]
+
+AS_USER = {
+    "TestBatches",
+    "TestByHand",
+    "TestEvents",
+    "TestFairness",
+    "TestGraphs",
+    "TestKeys",
+    "TestLimits",
+    "TestLostWorkers",
+    "TestOrderedJobs",
+    "TestOutcomes",
+    "TestPausing",
+    "TestQuestions",
+    "TestResults",
+    "TestRetention",
+    "TestSchedules",
+    "TestSignals",
+    "TestSteps",
+}
+"""They run as the user of an app, who has exactly the documented privileges; the others as the owner of the tables."""
 
 
 class PostgresStore:
@@ -48,6 +72,11 @@ def new_store(databases: Databases) -> Iterator[NewStore]:
 
 
 @pytest.fixture  # type: ignore[no-redef]
-def new_migrated_store(spare_databases: SpareDatabases) -> Iterator[NewStore]:
+def new_migrated_store(request: pytest.FixtureRequest, spare_databases: SpareDatabases) -> Iterator[NewStore]:
     with contextlib.ExitStack() as opened:
-        yield lambda: opened.enter_context(spare_databases.database())
+        if request.cls.__name__ not in AS_USER:
+            yield lambda: opened.enter_context(spare_databases.database())
+            return
+        spare: SpareDatabases = request.getfixturevalue("databases_for_user")
+        name = request.getfixturevalue("user")
+        yield lambda: UserStore(opened.enter_context(spare.database()), name)

@@ -1,4 +1,4 @@
-"""The features of the kit, as a user of a PostgreSQL server who has exactly the documented privileges."""
+"""A user of a PostgreSQL server who has exactly the documented privileges."""
 
 from __future__ import annotations
 
@@ -12,59 +12,9 @@ import pytest
 from rowcall.store.postgres.dialect import catalogue
 from rowcall.store.postgres.privileges import grants
 from rowcall.testing.postgres_database import Databases, database_of
-from tests.conformance.store import Row, Store
-from tests.conformance.suite import (
-    TestBatches,
-    TestByHand,
-    TestEvents,
-    TestFairness,
-    TestGraphs,
-    TestKeys,
-    TestLimits,
-    TestLostWorkers,
-    TestOrderedJobs,
-    TestOutcomes,
-    TestPausing,
-    TestQuestions,
-    TestResults,
-    TestRetention,
-    TestSchedules,
-    TestSignals,
-    TestSteps,
-    clock,
-    jobs,
-    notes,
-    open_queue,
-    start_program,
-    store,
-)
+from tests.conformance.store import Row
 from tests.spare_databases import SpareDatabase, SpareDatabases
 
-__all__ = [
-    "TestBatches",
-    "TestByHand",
-    "TestEvents",
-    "TestFairness",
-    "TestGraphs",
-    "TestKeys",
-    "TestLimits",
-    "TestLostWorkers",
-    "TestOrderedJobs",
-    "TestOutcomes",
-    "TestPausing",
-    "TestQuestions",
-    "TestResults",
-    "TestRetention",
-    "TestSchedules",
-    "TestSignals",
-    "TestSteps",
-    "clock",
-    "jobs",
-    "notes",
-    "open_queue",
-    "start_program",
-    "store",
-]
 OF_THE_OWNER = ("lock_tallies", "lock_ready", "restart_ids")  # to recount, and to empty a queue in a test
 
 
@@ -95,17 +45,8 @@ def databases_for_user(databases: Databases, postgres_template: str, user: str) 
     databases.drop(database_of(template))
 
 
-@pytest.fixture
-def new_migrated_store(databases_for_user: SpareDatabases, user: str) -> Iterator[Callable[[], Store]]:
-    with contextlib.ExitStack() as opened:
-        yield lambda: UserStore(opened.enter_context(databases_for_user.database()), user)
-
-
-new_store = new_migrated_store
-
-
-def test_every_statement_is_allowed(store: Store) -> None:
-    with psycopg.connect(store.url) as connection:
+def test_every_statement_is_allowed(databases_for_user: SpareDatabases, user: str) -> None:
+    with databases_for_user.database() as owner, psycopg.connect(UserStore(owner, user).url) as connection:
         for name, text in catalogue("rowcall_").texts().items():
             if name not in (
                 *OF_THE_OWNER,

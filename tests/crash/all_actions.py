@@ -2,6 +2,7 @@
 
 python -m tests.crash.all_actions sqlite --jobs 200000
 python -m tests.crash.all_actions postgres --jobs 200000
+python -m tests.crash.all_actions mysql --jobs 200000
 
 Workers run the jobs and are killed all the time. Another process cancels, retries, edits, prioritizes, reschedules,
 deletes, pauses, acts in bulk, claims by hand and writes plain SQL. Each handler first writes its job and its attempt to
@@ -29,10 +30,11 @@ from typing import Literal, NamedTuple
 
 from rowcall import Backoff, Context, JobNotFound, LeaseLost, Limit, Rowcall, RowcallError
 from rowcall.task import ContextTask
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.process import PythonProcess
 from tests.crash.storm import leftovers
-from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
+from tests.observe.plain_sql import PlainDatabase, plain_database
 
 WORKERS = 3
 KILL_EVERY_SECONDS = 1.2
@@ -81,7 +83,7 @@ class Steerer:
 
     def __init__(self, url: str, folder: Path, seed: int) -> None:
         self._jobs = declared(url, folder).jobs
-        self._database = opened(url)
+        self._database = plain_database(url)
         self._chance = random.Random(seed)
         self._deleted = open(folder / "deleted", "a", encoding="ascii", buffering=1)  # noqa: SIM115
         self.done: Counter[str] = Counter()
@@ -162,10 +164,6 @@ class Steerer:
         self._database.ask(f"update rowcall_job set {self._chance.choice(changes)} where id = {job_id}")
 
 
-def opened(url: str) -> PlainDatabase:
-    return PlainSqlite(url) if url.startswith("sqlite") else PlainPostgres(url)
-
-
 def steer(url: str, folder: Path, seed: int, seconds: float) -> None:
     Steerer(url, folder, seed).run(seconds)
 
@@ -174,7 +172,7 @@ def storm(url: str, folder: Path, count: int, seed: int) -> list[str]:
     """Return what is wrong after it."""
     began = time.monotonic()
     tasks = declared(url, folder)
-    with tasks.jobs as jobs, closing(opened(url)) as database:
+    with tasks.jobs as jobs, closing(plain_database(url)) as database:
         jobs.migrate()
         portions = max(FEWEST_PORTIONS, count // JOBS_PER_PORTION)
         size = count // portions // 4
@@ -255,7 +253,7 @@ def checked(database: PlainDatabase, folder: Path, count: int) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("database", choices=["sqlite", "postgres"])
+    parser.add_argument("database", choices=["sqlite", "postgres", "mysql"])
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -265,6 +263,8 @@ def main() -> None:
         url = f"sqlite:///{folder}/storm.db"
         if given.database == "postgres":
             url = stack.enter_context(PostgresServer()).create_database()
+        elif given.database == "mysql":
+            url = stack.enter_context(MysqlServer()).create_database()
         problems = storm(url, folder, given.jobs, given.seed)
         for problem in problems:
             print(problem)

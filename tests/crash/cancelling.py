@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 
 MOST_SUSPENSIONS = 200
 ALWAYS_TRIED = 5
-SHARE = int(os.environ.get("ROWCALL_TEST_CANCEL_SHARE", "16"))
+SHARE = int(os.environ.get("ROWCALL_TEST_CANCEL_SHARE", "32"))
 DEADLINE_SECONDS = 20.0
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from rowcall import Rowcall
 from rowcall.domain.config import database_of
-from rowcall.drivers.mysql.connection import OLDEST_MARIADB, URL_PARAMETERS
+from rowcall.drivers.mysql.connection import OLDEST_MARIADB, OLDEST_MYSQL, URL_PARAMETERS
 from rowcall.testing.mysql import MysqlServer
 from rowcall.wake import polling
 from tests.docs.pages import DOCS, README, read
@@ -17,9 +17,10 @@ OF_ROWS = "SELECT, INSERT, UPDATE, DELETE"
 
 
 def test_the_table_names_what_the_code_has() -> None:
-    page, oldest = read(PAGE), ".".join(map(str, OLDEST_MARIADB))
-    assert f"| {oldest} or newer |" in page
-    assert f"MariaDB {oldest} or newer" in read(README)
+    page = read(PAGE)
+    mariadb, mysql = (".".join(map(str, oldest)) for oldest in (OLDEST_MARIADB, OLDEST_MYSQL))
+    assert f"| MariaDB {mariadb} or newer, MySQL {mysql} or newer |" in page
+    assert f"| MariaDB {mariadb}, MySQL {mysql} or newer |" in read(README)
     assert f"{polling.FIRST_SECONDS * 1000:g} to {polling.LAST_SECONDS * 1000:g} ms" in page
     for url in re.findall(r"`((?:sqlite|postgresql|mysql)://[^`]+)`", page):
         assert database_of(url)

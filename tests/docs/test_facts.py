@@ -54,7 +54,7 @@ from tests.docs.pages import DOCS, PAGES, README, ROOT, WRITING, anchors, blocks
 ALL = "\n".join(read(page) for page in PAGES)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 MOST_README_LINES = 80
-MOST_CONTRIBUTING_LINES = 100
+MOST_CONTRIBUTING_LINES = 61  # without what is folded
 FIRST_SCREEN_LINES = 32
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
@@ -287,6 +287,12 @@ CLICKS = {  # what a reader asks, and the clicks from the README that answer it
     "how long finished jobs are kept": "docs/questions.md operations.md#retention",
     "a message in a chat when something is wrong": "docs/questions.md attention.md#alerts",
     "who may see the dashboard": "docs/dashboard.md #who-may-see-it",
+    "exactly once": "docs/proof.md#guarantees #at-least-once",
+    "a job in five minutes": "docs/getting-started.md #a-tour",
+    "from PHP": "docs/recipes.md #enqueue-from-php-psql-or-any-language",
+    "how many at a time, and for how long": "docs/index.md#the-guide workers.md",
+    "the same job not twice": "docs/index.md#the-guide flows.md",
+    "backups": "docs/index.md#all-pages operations.md",
 }
 
 
@@ -325,8 +331,8 @@ def test_the_readme_shows_the_dashboard_in_light_and_dark() -> None:
     """The pictures are small: the page is read on phones, too."""
     shown = re.findall(r'(?:media="([^"]+)" srcset|src)="([^"]+)"', read(README))
     assert shown == [
-        ("(prefers-color-scheme: dark)", "docs/screenshots/overview-dark.png"),
-        ("", "docs/screenshots/overview.png"),
+        ("(prefers-color-scheme: dark)", "docs/screenshots/activity-dark.png"),
+        ("", "docs/screenshots/activity.png"),
     ]
     assert all((ROOT / name).stat().st_size < 150_000 for _, name in shown)
 
@@ -342,7 +348,8 @@ def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:
 
 
 def test_the_page_for_contributors_stays_short() -> None:
-    assert read(CONTRIBUTING).count("\n") <= MOST_CONTRIBUTING_LINES
+    unfolded = re.sub(r"<details.*?</details>", "", read(CONTRIBUTING), flags=re.DOTALL)
+    assert unfolded.count("\n") <= MOST_CONTRIBUTING_LINES
 
 
 def test_the_thresholds_of_findings_are_those_of_the_code() -> None:

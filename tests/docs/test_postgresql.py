@@ -46,14 +46,14 @@ def test_the_example_of_the_readme_with_only_the_url_changed(tmp_path: Path, pos
     (tmp_path / "app.py").write_text(example().replace(FILE_URL, postgres_url))
     with PythonProcess("app.py", cwd=str(tmp_path)) as script:
         assert script.wait() == 0, script.output
-        assert script.output == "sent 'Order confirmed' to a@example.com\n"
+        assert script.output == ""
     assert list(tmp_path.glob("app.db*")) == []
     with Rowcall(postgres_url) as jobs, ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(tmp_path)) as worker:
-        job = jobs.enqueue("send_email", {"to": "b@example.com", "subject": "Hello"})
-        assert eventually(lambda: jobs.get(job.id).result) == "sent 'Hello' to b@example.com"
+        (job,) = jobs.list(type="send_email").jobs
+        eventually(lambda: jobs.get(job.id).status == "succeeded")
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0, worker.output
-        assert jobs.stats().by_status["succeeded"] == 2
+        assert "sent 'Order confirmed' to a@example.com\n" in worker.output
 
 
 def test_the_page_begins_with_the_example_of_the_readme() -> None:

@@ -66,7 +66,7 @@ def test_language_models_can_read_the_pages(site: Path) -> None:
 @pytest.mark.slow
 def test_the_landing_page_has_the_figures_of_the_last_runs(site: Path) -> None:
     landing = (site / "index.html").read_text(encoding="utf-8")
-    for database in ("sqlite", "postgresql"):
+    for database in ("sqlite", "postgresql", "mariadb"):
         paths = (DOCS / "proof" / "torture").glob(f"{database}-*.json")
         acknowledged = sum(json.loads(path.read_bytes())["jobs"]["acknowledged"] for path in paths)
         assert f"{acknowledged:,}" in landing

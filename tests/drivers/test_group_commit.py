@@ -11,10 +11,10 @@ from typing import NoReturn
 
 import pytest
 
-from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall import Job, Rowcall, RowcallError, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.domain.errors import Conflict, DataRefused
-from rowcall.drivers.group_commit import MOST_MEMBERS, GroupCommit, NothingWritten
+from rowcall.drivers.group_commit import MOST_MEMBERS, GroupCommit, NothingWritten, OutcomeUnknown
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import NewJob
@@ -83,7 +83,17 @@ def test_one_that_is_refused_does_not_fail_the_others(
     assert futures[3].result(20) == 6
 
 
-@pytest.mark.parametrize("error", [DataRefused("no"), Conflict("deadlock"), NothingWritten("gone")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        DataRefused("no"),
+        Conflict("deadlock"),
+        NothingWritten("gone"),
+        StoreUnavailable("no right to write such a row"),
+        RowcallError("raised by a trigger"),
+        OverflowError("int too large"),
+    ],
+)
 def test_members_of_a_group_that_was_not_written_are_written_alone(error: Exception) -> None:
     def write(members: list[int]) -> list[int | Exception]:
         if len(members) > 1:
@@ -96,6 +106,20 @@ def test_members_of_a_group_that_was_not_written_are_written_alone(error: Except
         shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write, lambda: thread, 5)
         answers = asyncio.run(submit_together(shared, [1, -2, 3]))
     assert [answers[0], str(answers[1]), answers[2]] == [2, "-2", 6]
+
+
+@pytest.mark.parametrize(("error", "seconds"), [(OutcomeUnknown("cut off"), 5), (StoreUnavailable("locked"), -1)])
+def test_members_are_not_written_again_if_they_may_be_there_or_have_waited(error: Exception, seconds: float) -> None:
+    groups = []
+
+    def write(members: list[int]) -> NoReturn:
+        groups.append(members)
+        raise error
+
+    with ThreadPoolExecutor(1) as thread:
+        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write, lambda: thread, seconds)
+        answers = asyncio.run(submit_together(shared, [1, 2, 3]))
+    assert (answers, groups) == ([error] * 3, [[1, 2, 3]])
 
 
 def test_members_are_written_alone_only_while_the_database_answers() -> None:

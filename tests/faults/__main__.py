@@ -1,4 +1,4 @@
-"""Print the table of operations, statements and faults: `python -m tests.faults sqlite postgres`.
+"""Print the table of operations, statements and faults: `python -m tests.faults sqlite postgres mysql`.
 
 With a record, calls that it has are left out, and calls whose cases have all run without a problem are added.
 """

@@ -20,7 +20,7 @@ from rowcall.drivers.group_commit import NothingWritten
 from tests.conformance.notes import Notes
 from tests.faults.call import Call, Threads
 from tests.faults.calls import calls, enqueued_by
-from tests.faults.injection import DEADLY, OF_COMMITS, Fault, Injector, SlowCommit, faults_of, injected
+from tests.faults.injection import DEADLY, OF_COMMITS, Fault, Injector, faults_of, injected, slow_commit_at
 from tests.faults.world import App, Template, app_at, contents, copied, finish, new_clock, plain_database, snapshot
 from tests.observe.plain_sql import PlainDatabase
 
@@ -119,7 +119,7 @@ class Cases:
     def _run(self, url: str, case: Case, notes: Notes) -> Outcome:
         with ExitStack() as stack:
             if case.fault in OF_COMMITS:
-                self._injector.slow_commit = stack.enter_context(closing(SlowCommit(url)))
+                self._injector.slow_commit = stack.enter_context(closing(slow_commit_at(url)))
             stack.enter_context(injected(self._injector))
             app = stack.enter_context(closing(app_at(url, notes)))
             app.jobs.stats()  # connects

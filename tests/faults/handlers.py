@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 import psycopg
+import pymysql
 
 from rowcall import Backoff, Context, ContextTask, Job, Limit, Rowcall, RowcallError
+from rowcall.drivers.mysql.connection import options_of
 from rowcall.task import AsyncContextTask
 from tests.crash.storm import terms
-from tests.faults.injection import CallerConnection, CallerFile
+from tests.faults.injection import CallerConnection, CallerFile, CallerMysql
 
+ERRORS = (sqlite3.Error, psycopg.Error, pymysql.MySQLError)
 SIGNAL = "go"
 METERED = Limit("metered", rate=10, per=60, units=3)
 
@@ -137,11 +140,13 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[
 
 
 @contextmanager
-def caller_connection(url: str) -> Iterator[CallerFile | CallerConnection]:
+def caller_connection(url: str) -> Iterator[CallerFile | CallerConnection | CallerMysql]:
     """Yield a connection of the app, in a transaction that is committed at the end."""
-    connection: CallerFile | CallerConnection
+    connection: CallerFile | CallerConnection | CallerMysql
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, factory=CallerFile)
+    elif url.startswith("mysql"):
+        connection = CallerMysql(**options_of(url))
     else:
         connection = CallerConnection.connect(url, autocommit=True)
     with closing(connection):
@@ -149,10 +154,10 @@ def caller_connection(url: str) -> Iterator[CallerFile | CallerConnection]:
         try:
             yield connection
         except BaseException:
-            with suppress(sqlite3.Error, psycopg.Error):  # it may be lost, or rolled back
+            with suppress(*ERRORS):  # it may be lost, or rolled back
                 connection.execute("rollback")
             raise
         try:
             connection.execute("commit")
-        except (sqlite3.Error, psycopg.Error) as error:
+        except ERRORS as error:
             raise RowcallError("the app's own commit failed") from error

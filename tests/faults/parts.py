@@ -14,20 +14,24 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import Databases
 from rowcall.testing.private_server import MEMORY, memory_has_room
 from tests.conformance.notes import Notes
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault
-from tests.faults.world import PostgresTemplate, SqliteTemplate
+from tests.faults.world import MysqlTemplate, PostgresTemplate, SqliteTemplate
 
-DATABASES = ("sqlite", "postgres")
+DATABASES = ("sqlite", "postgres", "mysql")
 
 
 @contextmanager
 def all_cases(database: str, server_url: str | None = None) -> Iterator[Cases]:
-    """Yield the cases of a database, in a temporary folder; on a new server, without a URL."""
+    """Yield the cases of a database, in a temporary folder; on a new server, without a URL.
+
+    On MariaDB and MySQL, the server is always a new one: some faults lock all of it.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if memory_has_room() else None)))
         # queues of a server keep liveness files there: those of other programs would be copied for each case
@@ -35,6 +39,10 @@ def all_cases(database: str, server_url: str | None = None) -> Iterator[Cases]:
         notes = Notes(folder / "notes")
         if database == "sqlite":
             yield Cases(SqliteTemplate(folder, notes), folder)
+            return
+        if database == "mysql":
+            server = stack.enter_context(MysqlServer(in_memory=True))
+            yield Cases(stack.enter_context(closing(MysqlTemplate(server, folder, notes))), folder)
             return
         if server_url is None:
             server_url = stack.enter_context(PostgresServer(in_memory=True)).url()

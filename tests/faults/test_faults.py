@@ -20,10 +20,11 @@ from tests.faults.injection import Fault
 from tests.faults.parts import DATABASES, all_cases, is_in_share
 from tests.faults.worker_calls import WITHOUT_STATEMENTS, context_methods, worker_calls
 from tests.faults.world import app_at
+from tests.mysql_server import ALL, require_mysql
 
-SHARE = {"sqlite": 120, "postgres": 120}
+SHARE = {"sqlite": 120, "postgres": 120, "mysql": 120}
 """One case of this many, unless the environment says otherwise."""
-CALLS = {"sqlite": 3, "postgres": 12}
+CALLS = {"sqlite": 3, "postgres": 12, "mysql": 24 if ALL else 128}
 """Likewise one call of this many: each runs once without a fault, on a copy, which takes long on a server."""
 PARTS = 2
 """The calls are spread over this many tests, which run on several cores."""
@@ -48,6 +49,8 @@ def chosen_cases(cases: Cases, database: str, part: int) -> list[Case]:
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_fault_leaves_all_or_nothing(database: str, part: int, request: pytest.FixtureRequest) -> None:
     server_url = request.getfixturevalue("postgres_server_url") if database == "postgres" else None
+    if database == "mysql":
+        require_mysql()
     with all_cases(database, server_url) as cases:
         assert _problems(cases, database, part) == []
 

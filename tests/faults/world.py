@@ -12,9 +12,11 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import psycopg
+import pymysql
+from pymysql.constants import CLIENT
 
 from rowcall import (
     Backoff,
@@ -37,22 +39,25 @@ from rowcall.app import queue_of
 from rowcall.declare.option_table import Options
 from rowcall.domain.config import configure
 from rowcall.drivers import liveness_file
+from rowcall.drivers.mysql.connection import options_of
 from rowcall.operations.enqueue import bind_by_name
 from rowcall.queue import Backend
 from rowcall.store.schema import TABLES
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres_database import Databases, database_of
 from rowcall.worker.upkeep.recovery import Recovery
 from rowcall.worker.worker import Worker
 from tests.conformance.notes import Notes
 from tests.crash.storm import checks, flow_checks, leftovers, terms
-from tests.crash.storm.journal import install
+from tests.crash.storm.journal import Change, install
 from tests.crash.storm.records import records_in
 from tests.faults.handlers import LastSteps, declare_handlers
-from tests.faults.injection import SlowCommit, die
+from tests.faults.injection import SlowPostgresCommit, die
 from tests.kept_connections import KeptConnections
-from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
+from tests.observe import plain_sql
+from tests.observe.plain_sql import PlainDatabase, PlainMysql, PlainPostgres
 
 PUSH = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 AGAIN = Backoff.constant(0)
@@ -357,8 +362,12 @@ def app_at(url: str, notes: Notes, clock: FakeClock | None = None) -> App:
     return App(jobs, step, last_steps, place.gate, url, [], others)
 
 
+def mysql_database(url: str) -> str:
+    return str(options_of(url)["database"])
+
+
 def plain_database(url: str) -> PlainDatabase:
-    return PlainSqlite(url) if url.startswith("sqlite") else _looks.get(url) or PlainPostgres(url)
+    return _looks.get(url) or plain_sql.plain_database(url)
 
 
 class Look(PlainPostgres):
@@ -429,7 +438,7 @@ class PostgresTemplate:
         sequences = self._connection.execute("select sequencename from pg_sequences where schemaname = 'public'")
         self._tables = sorted(str(row[0]) for row in tables)
         self._sequences = sorted(str(row[0]) for row in sequences.fetchall())
-        SlowCommit.install(self._connection, (name for name in self._tables if name.startswith("rowcall_")))
+        SlowPostgresCommit.install(self._connection, (name for name in self._tables if name.startswith("rowcall_")))
         self._connection.execute("create schema world")
         for name in (*self._tables, *self._sequences):
             self._connection.execute(f"create table world.{name} as table public.{name}")
@@ -473,6 +482,87 @@ class PostgresTemplate:
         self._databases.drop(database_of(self.url))
 
 
+class MysqlTemplate:
+    """One database, whose rows are put back for each case, on a server that nothing else uses in between.
+
+    Triggers cannot be switched off. So the jobs are put back first, then all that their triggers have written to, and
+    at last what the triggers of the journal have written to.
+    """
+
+    kind = "mysql"
+
+    def __init__(self, server: MysqlServer, folder: Path, notes: Notes) -> None:
+        self.url = server.create_database()
+        self._server, self._name = server, mysql_database(self.url)
+        self.scene = build(self.url, notes)
+        self.side_files = _kept_files(self.url, folder)
+        self._kept_url = server.create_database()
+        self._connection = pymysql.connect(
+            **options_of(self._kept_url), autocommit=True, client_flag=CLIENT.MULTI_STATEMENTS
+        )
+        self._run("set foreign_key_checks = 0; set sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
+        self._run("/*!80000 set information_schema_stats_expiry = 0 */")
+        names = [name for name in self._tables("%") if name != "rowcall_mutex"]
+        names.sort(key=lambda name: (name != "rowcall_job", name.startswith("storm_")))
+        self._run("; ".join(f"create table {name} as select * from {self._name}.{name}" for name in names))
+        self._reset = "; ".join(
+            f"delete from {self._name}.{name}; insert into {self._name}.{name} select * from {name}" for name in names
+        )
+        self._numbers = self._next_numbers()
+        assert self._contents() == self._contents(), "the rows are not put back as they were"
+
+    def copy(self) -> str:
+        self._disconnect_others()
+        if left := [*self._tables(f"{MORE}\\_%"), *self._tables(f"{MORE}\\_%", "VIEW")]:
+            names = ", ".join(f"{self._name}.{name}" for name in left)
+            self._run(f"drop view if exists {names}; drop table if exists {names}")
+        self._run(self._reset)
+        found = self._next_numbers()
+        changed = [name for name, number in self._numbers.items() if found[name] != number]
+        if changed:
+            alter = f"alter table {self._name}.{{}} auto_increment = {{}}"
+            self._run("; ".join(alter.format(name, self._numbers[name]) for name in changed))
+        return self.url
+
+    def _contents(self) -> bytes:
+        """Return a digest of what is there, and then put the rows back."""
+        with closing(PlainMysql(self.url)) as database:
+            found = contents(database)
+        self.copy()
+        return found
+
+    def _disconnect_others(self) -> None:
+        """End what clients that were cut off, or killed, have left on the server."""
+        self._server.terminate_connections(self._name)
+        others = f"select 1 from information_schema.processlist where db = '{self._name}'"
+        eventually(lambda: not self._run(others), message="the end of all other connections")
+
+    def _tables(self, like: str, kind: str = "BASE TABLE") -> list[str]:
+        named = f"select table_name from information_schema.tables where table_schema = '{self._name}'"
+        return [str(name) for (name,) in self._run(f"{named} and table_type = '{kind}' and table_name like '{like}'")]
+
+    def _next_numbers(self) -> dict[str, int]:
+        numbered = "select table_name, auto_increment from information_schema.tables where auto_increment is not null"
+        return dict(self._run(f"{numbered} and table_schema = '{self._name}'"))
+
+    def _run(self, statements: str) -> list[tuple[Any, ...]]:
+        """Run them in one round trip, and return the rows of the first."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(statements)
+            rows = list(cursor.fetchall())
+            while cursor.nextset():
+                pass
+            return rows
+
+    def drop(self, url: str) -> None:
+        """Leave it: the next copy is made in its place."""
+
+    def close(self) -> None:
+        self._connection.close()
+        for url in (self.url, self._kept_url):
+            self._server.drop_database(mysql_database(url))
+
+
 # what must be true
 
 
@@ -503,10 +593,12 @@ def snapshot(database: PlainDatabase) -> Counter[object]:
 
 def contents(database: PlainDatabase) -> bytes:
     """Return a digest of all rows of all tables."""
-    is_file = database.url.startswith("sqlite")
-    names = [str(name) for (name,) in database.ask(_TABLES["sqlite" if is_file else "postgresql"])]
-    if is_file:
-        rows = [(name, row) for name in names for row in database.ask(f"select * from {name}")]
+    kind = database.url.partition(":")[0]
+    names = [str(name) for (name,) in database.ask(_TABLES[kind])]
+    if kind != "postgresql":
+        rows = [
+            (name, row) for name in names for row in database.ask(_ALL_OF.get((kind, name), f"select * from {name}"))
+        ]
     else:
         rows = database.ask(
             " union all ".join(_JOURNAL if name == "public.storm_change" else _ROWS.format(name) for name in names)
@@ -514,7 +606,16 @@ def contents(database: PlainDatabase) -> bytes:
     return blake2b(repr(sorted(map(repr, rows))).encode(), digest_size=16).digest()
 
 
+_ALL_OF = {
+    ("mysql", "rowcall_mutex"): "select count(*) from rowcall_mutex",
+    (
+        "mysql",
+        "storm_change",
+    ): f"select row_number() over (order by seq), {', '.join(Change._fields[1:])} from storm_change",
+}
 _TABLES = {
+    "mysql": "select table_name from information_schema.tables where table_schema = database()"
+    " and table_type = 'BASE TABLE' order by 1",
     "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1",
     "postgresql": f"""
         select schemaname || '.' || tablename from pg_tables where schemaname in ('public', '{MORE}') order by 1""",
@@ -529,7 +630,7 @@ _JOURNAL = """
 def more(url: str, *, rekeyed: bool = False) -> Rowcall:
     """Return a queue next to the world, with other tables, and with keys: perhaps another one for what is written."""
     keys = ["n" * 43, "o" * 43] if rekeyed else ["o" * 43]
-    if not url.startswith("sqlite"):
+    if url.startswith("postgresql"):
         url += f"{'&' if '?' in url else '?'}options=-csearch_path%3D{MORE}"
     jobs = Rowcall(url, table_prefix=f"{MORE}_", encrypt=Encryption(keys=keys))
     jobs.task(name="plain")(lambda: None)

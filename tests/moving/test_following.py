@@ -6,12 +6,19 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rowcall import Encryption, InvalidOption, MovedTo, Rowcall
+from rowcall.app import queue_of
+from rowcall.store.dialect import Dialect
+from rowcall.store.moves import copying
+from rowcall.store.moves.copying import seal
+from rowcall.store.moves.state import MoveState
+from rowcall.store.statement import Plan
 from tests.moving.product import move, move_queue
 from tests.support import eventually
 
@@ -152,3 +159,34 @@ def test_a_block_that_is_open_at_the_switch_is_refused_as_a_whole(tmp_path: Path
 def test_a_wrong_url_is_refused_at_once(moves_to: object) -> None:
     with pytest.raises(InvalidOption, match="moves_to"):
         Rowcall("sqlite:///app.db", moves_to=moves_to)  # type: ignore[arg-type]
+
+
+@pytest.mark.no_tables
+def test_a_call_waits_for_a_switch_whose_statements_commit_one_by_one(
+    tmp_path: Path, mysql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Exception):
+        """The process that moves is gone."""
+
+    def dying(dialect: Dialect, before: MoveState, after: MoveState) -> Plan[int]:
+        plan = seal(dialect, before, after)
+        statement = next(plan)
+        while "create trigger rowcall_moved_job_insert" not in statement.sql:
+            statement = plan.send((yield statement))
+        yield statement
+        raise Killed
+
+    target = f"sqlite:///{tmp_path}/new.db"
+    with Rowcall(mysql_url, moves_to=target) as jobs, ThreadPoolExecutor() as pool:
+        first = jobs.enqueue("add")
+        with monkeypatch.context() as patched:
+            patched.setattr(copying, "seal", dying)
+            with pytest.raises(Killed):
+                move(mysql_url, target)
+        following = queue_of(jobs).following
+        assert following is not None
+        assert following._where() is None, "a call that is refused now has to wait"
+        waiting = pool.submit(jobs.enqueue, "add")
+        move(mysql_url, target)
+        assert ids(target) == [first.id, waiting.result().id]
+        assert jobs.get(first).status == "pending"

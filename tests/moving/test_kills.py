@@ -14,12 +14,20 @@ import pytest
 from rowcall import Rowcall
 from tests.conformance.notes import Notes
 from tests.moving.product import move_and_die
+from tests.mysql_server import ALL
 from tests.support import ForkedProcess, PythonProcess, eventually
 
 pytestmark = [pytest.mark.no_tables, pytest.mark.slow, pytest.mark.concurrency]
 KILLS = int(os.environ.get("ROWCALL_TEST_MOVE_KILLS", "5"))
 KILLS_AT_ONCE = 5
 """Of one move."""
+MOVES = -(-KILLS // KILLS_AT_ONCE)
+PAIRS = (("sqlite", "postgres"), ("postgres", "sqlite"))
+MYSQL_PAIRS = (("sqlite", "mysql"), ("mysql", "sqlite"), ("mysql", "postgres"), ("postgres", "mysql"))
+RUNS = [
+    *((number, *PAIRS[number % 2]) for number in range(MOVES)),
+    *((number, *MYSQL_PAIRS[number % 4]) for number in range(max(2, MOVES) if ALL else 0)),
+]
 MOST_STATEMENTS = 400
 """Of a move with few jobs, from its beginning."""
 PATIENCE_SECONDS = 60.0
@@ -27,12 +35,16 @@ BEFORE = 300
 
 
 @pytest.mark.new_database
-@pytest.mark.parametrize("number", range(-(-KILLS // KILLS_AT_ONCE)))
-def test_nothing_is_lost_or_run_twice(number: int, tmp_path: Path, postgres_url: str) -> None:
+@pytest.mark.parametrize(("number", "source_kind", "target_kind"), RUNS)
+def test_nothing_is_lost_or_run_twice(
+    number: int, source_kind: str, target_kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     seed = int(os.environ.get("ROWCALL_TEST_SEED", random.randrange(2**32)))
     print(f"ROWCALL_TEST_SEED={seed}")
-    ends = f"sqlite:///{tmp_path}/app.db", postgres_url
-    source, target = ends if number % 2 == 0 else reversed(ends)
+    source, target = (
+        f"sqlite:///{tmp_path}/app.db" if kind == "sqlite" else str(request.getfixturevalue(f"{kind}_url"))
+        for kind in (source_kind, target_kind)
+    )
     notes = Notes(tmp_path / "notes")
     fill(source, notes)
     with contextlib.ExitStack() as running:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import psycopg
+import pymysql
+
+from rowcall.drivers.mysql.connection import SQL_MODE, options_of
+from rowcall.store.mysql.words import adapted, concatenated, milliseconds_of, time_of
 
 
 class JobRow(NamedTuple):
@@ -97,6 +101,43 @@ class PlainPostgres:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class PlainMysql:
+    """MariaDB or MySQL. A query that the other databases share is put into their words."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = pymysql.connect(**options_of(url), sql_mode=SQL_MODE, autocommit=True)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        text = adapted(sql)
+        assert isinstance(text, str), f"{sql} takes several statements"
+        with self._connection.cursor() as cursor:
+            cursor.execute(concatenated(text))
+            return list(cursor.fetchall())
+
+    def insert(self, **columns: str | int | None) -> int:
+        marks = ", ".join(time_of("%s") if name.endswith("_at") else "%s" for name in columns)
+        names = ", ".join(f"`{name}`" for name in columns)
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"insert into rowcall_job ({names}) values ({marks})", list(columns.values()))
+            return int(cursor.lastrowid)
+
+    def time(self, column: str) -> str:
+        return milliseconds_of(column)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def plain_database(url: str) -> PlainDatabase:
+    kinds: dict[str, Callable[[str], PlainDatabase]] = {
+        "sqlite": PlainSqlite,
+        "postgresql": PlainPostgres,
+        "mysql": PlainMysql,
+    }
+    return kinds[url.partition(":")[0]](url)
 
 
 def jobs_of(database: PlainDatabase) -> list[JobRow]:

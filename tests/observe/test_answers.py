@@ -18,7 +18,7 @@ HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number, at rando
 
 # derandomized and without a database of examples: the same histories each time, so that nothing fails only now and then
 SETTINGS = settings(
-    max_examples=int(HISTORIES or 2),
+    max_examples=int(HISTORIES or 1),
     stateful_step_count=40,
     derandomize=HISTORIES is None,
     database=None,

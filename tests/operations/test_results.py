@@ -35,7 +35,7 @@ from rowcall.store.results.readers import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
-from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waiter_and_file_watch import Wakeup
 from tests.conformance.worker_parts import StoreWorker
 from tests.connected import connected
 

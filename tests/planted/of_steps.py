@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.defect import defect
 
 AFTER, ADMISSION = "store/ends/after.py", "store/limits/admission.py"
+LEARNING, STEPS = "store/limits/holds_and_breakers.py", "durable/step_state.py"
 
 OF_STEPS = (
     defect(
@@ -36,13 +37,39 @@ OF_STEPS = (
         "signal with a key received again",
         "Families",
         "the row of a received signal with a key is deleted",
-        ("store/steps/recorded.py", "(queries.RECEIVE_SIGNALS, True)", "(queries.DELETE_SIGNALS, True)"),
+        ("store/steps/recorded.py", "signal, _ in received if signal.key is None", "signal, _ in received"),
     ),
     defect(
         "part of the next attempt",
         "Streams",
         "values of an attempt that ends are counted to the part of the next one",
         ("store/queries/streams.py", "coalesce(lease, 0) < <bigint:2>", "coalesce(lease, 0) < <bigint:2> + 2"),
+    ),
+    defect(
+        "value appended again",
+        "Streams",
+        "code that runs again before a recorded step appends its values again",
+        (
+            "worker/streams.py",
+            "        if step is not None and step < start.last_step:\n            return\n        self._values += 1",
+            "        self._values += 1",
+        ),
+    ),
+    defect(
+        "detached child cancelled",
+        "Families First",
+        "a detached child is cancelled with its parent",
+        ("store/queries/steps.py", " and child.detached is null\n", "\n"),
+    ),
+    defect(
+        "patch forgotten",
+        "CodeChanges",
+        "an attempt does not read which patches an earlier one has recorded",
+        (
+            STEPS,
+            "        self._patches = [row.name for row in reversed(rows) if row.kind == StepKind.PATCH]\n",
+            "        self._patches = []\n",
+        ),
     ),
     defect(
         "output of rounds lost",
@@ -55,6 +82,30 @@ OF_STEPS = (
         "Breakers",
         "after the pause of a breaker, two jobs start at the same time",
         (ADMISSION, "self.tries + self.admitted > 0:", "self.tries + self.admitted > 1:"),
+    ),
+    defect(
+        "breaker never opens",
+        "Breakers",
+        "a breaker waits for one outcome more than it keeps",
+        (LEARNING, "if last.outcomes >= breaker.of and", "if last.outcomes > breaker.of and"),
+    ),
+    defect(
+        "any success closes a breaker",
+        "Breakers",
+        "an attempt that began before the breaker opened counts as the one that tries",
+        (LEARNING, "end.claimed_at_ms is not None and end.claimed_at_ms >= breaker.until_ms", "True"),
+    ),
+    defect(
+        "used units not corrected",
+        "LimitUnits",
+        "units that a handler has used in addition count for nothing",
+        (LEARNING, "        if more > 0:", "        if more > units.span_ms * 1000 + more:"),
+    ),
+    defect(
+        "used units counted twice",
+        "LimitUnits",
+        "the units that were reserved count once more when the handler says what it has used",
+        (LEARNING, "more = units.used - units.reserved\n", "more = units.used\n"),
     ),
     defect(
         "units of one round not counted",

@@ -25,9 +25,10 @@ from rowcall.store.statement import ReadTime, Row
 from tests.crash.storm.journal import install
 from tests.observe.plain_sql import PlainSqlite
 from tests.simulation.kernel import Machine
+from tests.simulation.monitor import Ask
 from tests.simulation.primitives import own_process, scheduler
 
-Committed = Callable[[], None]
+Committed = Callable[[Ask], None]
 
 
 class PooledConnection(sqlite3.Connection):
@@ -73,7 +74,8 @@ class MemoryFile:
         self.url = f"sqlite:///{self.path}"
         with Rowcall(self.url) as jobs:
             jobs.migrate()
-        self.plain = PlainSqlite(self.url)
+        with _locking_in_process():
+            self.plain = PlainSqlite(self.url)
         install(self.plain)
         self._pool: list[PooledConnection] = []
         tables = [str(name) for (name,) in self.plain.ask("select name from sqlite_master where type = 'table'")]
@@ -101,9 +103,10 @@ class MemoryFile:
         if self._pool:
             raw = self._pool.pop()
         else:
-            with mock.patch.object(sqlite3, "connect", partial(sqlite3.connect, factory=PooledConnection)):
+            with _locking_in_process(PooledConnection):
                 opened = open_file(path, config)
             assert isinstance(opened, PooledConnection)
+            opened.execute("pragma secure_delete = off")
             raw = opened
             raw.pool = self._pool
         raw.lent = True
@@ -118,6 +121,18 @@ class MemoryFile:
             raw.close_for_good()
         self.plain.close()
         shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
+
+
+@contextmanager
+def _locking_in_process(factory: type[sqlite3.Connection] = sqlite3.Connection) -> Iterator[None]:
+    """Let SQLite lock files among the connections of this process only: without system calls."""
+    connect = partial(sqlite3.connect, factory=factory, uri=True)
+
+    def connected(path: str, **options: Any) -> sqlite3.Connection:
+        return connect(f"file:{path}?vfs=unix-excl", **options)
+
+    with mock.patch.object(sqlite3, "connect", connected):
+        yield
 
 
 class SimulatedConnection(SqliteConnection):
@@ -142,7 +157,7 @@ class SimulatedConnection(SqliteConnection):
             self.machine.note_heartbeat([value for value in parameters if isinstance(value, str)])
             world.point("committed")
         elif (sql == "commit" or writes) and not self._raw.in_transaction:
-            self.committed()
+            self.committed(self._raw.execute)
             world.point("committed")
         return rows
 

@@ -19,7 +19,7 @@ from rowcall.base import clock
 from rowcall.base.clock import SystemClock
 from rowcall.drivers.sqlite import write_gate
 from rowcall.operations import results
-from rowcall.wake import waiter
+from rowcall.wake import waiter_and_file_watch as waiter
 from rowcall.worker import registrar
 from rowcall.worker import worker as worker_module
 from rowcall.worker.attempt import Attempt
@@ -113,7 +113,7 @@ class SimulatedClock(SystemClock):
 
 
 class Waker:
-    """Like `rowcall.wake.waiter.Waker`, without a pipe."""
+    """Like `rowcall.wake.waiter_and_file_watch.Waker`, without a pipe."""
 
     def __init__(self) -> None:
         self.pending = False
@@ -141,7 +141,7 @@ class Waker:
 
 
 class FileWatch:
-    """Like `rowcall.wake.waiter.InotifyWatch`: it reports writes to the log, also those of the process itself."""
+    """Like `InotifyWatch` of `rowcall.wake`: it reports writes to the log, also those of the process itself."""
 
     early = True
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tests.crash.storm import terms
-from tests.observe.plain_sql import PlainSqlite
 from tests.simulation.app import METERED
 
 _KEYS = ", ".join(f"'{task}'" for task in sorted(terms.ONE_ACTIVE))
@@ -68,29 +68,31 @@ def _any_of(queries: Mapping[str, str]) -> str:
 
 
 _ALL, _BY_ITS_CLOCK = _any_of(NEVER_TRUE), _any_of(NEVER_TRUE_BY_ITS_CLOCK)
+_CHANGES = "select seq, job_id, lease, worker, lost > old_lost from storm_change where seq > ? order by seq"
+Ask = Callable[[str, Sequence[object]], Iterable[Sequence[Any]]]
 
 
 class Monitor:
-    def __init__(self, database: PlainSqlite) -> None:
-        self._database = database
+    def __init__(self) -> None:
         self.checks = 0
+        self.recovered: set[tuple[int, int]] = set()
+        """The attempts that another worker has recovered, by job and lease."""
         self._seq = 0
 
     def problems(
-        self, silent_for: Callable[[str], float], lease_seconds: float, *, was_set: bool = False
+        self, ask: Ask, silent_for: Callable[[str], float], lease_seconds: float, *, was_set: bool = False
     ) -> Iterator[str]:
-        """`silent_for` returns for how many seconds a worker was silent; infinity if it is dead."""
+        """Ask the connection that has committed: it has the pages. `silent_for` returns for how many seconds a worker
+        was silent; infinity if it is dead.
+        """
         self.checks += 1
         for sql in (_ALL,) if was_set else (_ALL, _BY_ITS_CLOCK):
-            for what, job_id in self._database.ask(sql):
+            for what, job_id in ask(sql, ()):
                 yield f"{what}: job {job_id}"
-        recovered = f"select seq, job_id, worker, lost > old_lost from storm_change where seq > {self._seq}"
-        for seq, job_id, worker, is_lost in self._database.ask(recovered):
+        for seq, job_id, lease, worker, is_lost in ask(_CHANGES, (self._seq,)):
             self._seq = seq
-            if is_lost and worker is not None and (seconds := silent_for(worker)) < lease_seconds:
+            if not is_lost:
+                continue
+            self.recovered.add((job_id, lease - 1))
+            if worker is not None and (seconds := silent_for(worker)) < lease_seconds:
                 yield f"a living worker is recovered: job {job_id} of {worker}, silent for {seconds:.2f} s"
-
-    def is_recovered(self, job_id: int, lease: int) -> bool:
-        """Return whether another worker has recovered that attempt."""
-        recovered = f"select 1 from storm_change where job_id = {job_id} and lease = {lease + 1} and lost > old_lost"
-        return bool(self._database.ask(recovered))

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import thread as executors
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from unittest import mock
@@ -259,3 +260,4 @@ def simulated_threads(world: Scheduler) -> Iterator[None]:
             yield
     finally:
         _scheduler = None
+        executors._threads_queues.clear()  # type: ignore[attr-defined]  # the interpreter would end them at its exit

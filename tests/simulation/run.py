@@ -74,7 +74,7 @@ def _live(world: World) -> Iterator[str]:
     for _ in range(BOUND_SECONDS):
         world.run_for(1)
         unfinished = list(world.ask(leftovers.UNFINISHED))
-        if problems or (world.is_healed and not unfinished and world.are_the_dead_recovered):
+        if problems or (world.is_healed and not unfinished and world.is_cleaned_up):
             break
     if not problems and unfinished:
         yield f"after {BOUND_SECONDS} s without faults, {len(unfinished)} jobs have not ended: {unfinished[:5]}"

@@ -16,7 +16,7 @@ from tests.simulation.scenario import MODES, Mode
 from tests.simulation.seed_records import SeedRecords
 
 DOCS = Path(__file__).parents[2] / "docs"
-SEEDS = int(os.environ.get("ROWCALL_TEST_SEEDS", 30))
+SEEDS = int(os.environ.get("ROWCALL_TEST_SEEDS", 20))
 
 
 def simulate(*arguments: str) -> str:

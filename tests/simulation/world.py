@@ -25,7 +25,7 @@ from tests.simulation.app import witness
 from tests.simulation.database import MemoryFile, opener, pooled
 from tests.simulation.decisions import Decisions
 from tests.simulation.kernel import EventLoop, Machine, Pipes, SimulatedClock, close_event_loops, simulated_kernel
-from tests.simulation.monitor import Monitor
+from tests.simulation.monitor import Ask, Monitor
 from tests.simulation.primitives import Event, Thread, own_process, scheduler, simulated_threads
 from tests.simulation.scenario import Scenario
 from tests.simulation.scheduler import NEVER, Process, Scheduler
@@ -113,7 +113,7 @@ class World:
         self.file = file
         self.scheduler = Scheduler(decisions, most_points=MOST_POINTS)
         self.machine = Machine(scenario.seed)
-        self.monitor = Monitor(file.plain)
+        self.monitor = Monitor()
         self.workers: list[Process] = []
         self.callers: list[Process] = []
         self.supervisor: Supervisor | None = None
@@ -128,7 +128,7 @@ class World:
     @contextmanager
     def opened(self) -> Iterator[World]:
         self.file.empty()
-        witness.seed, witness.notes, witness.is_recovered = self.scenario.seed, [], self.monitor.is_recovered
+        witness.seed, witness.notes, witness.is_recovered = self.scenario.seed, [], self._is_recovered
         with ExitStack() as stack:
             stack.enter_context(simulated_threads(self.scheduler))
             stack.enter_context(simulated_kernel(self.machine))
@@ -260,18 +260,24 @@ class World:
         return not any(self._left.values())
 
     @property
-    def are_the_dead_recovered(self) -> bool:
+    def is_cleaned_up(self) -> bool:
+        """Whether the dead are recovered, and a worker has looked at each rate that has opened."""
         pids = {process.pid for process in self.living_workers}
-        return all(_pid_of(name) in pids for (name,) in self.ask("select name from rowcall_worker"))
+        are_recovered = all(_pid_of(name) in pids for (name,) in self.ask("select name from rowcall_worker"))
+        return are_recovered and not self.ask("select 1 from rowcall_opening")
 
-    def _committed(self) -> None:
-        for problem in list(self.monitor.problems(self._silent_for, LEASE_SECONDS, was_set=self.machine.was_set)):
+    def _committed(self, ask: Ask) -> None:
+        problems = self.monitor.problems(ask, self._silent_for, LEASE_SECONDS, was_set=self.machine.was_set)
+        for problem in list(problems):
             self.scheduler.stop(problem)
 
     def _silent_for(self, worker: str) -> float:
         if not any(process.pid == _pid_of(worker) for process in self.living_workers):
             return NEVER
         return self.scheduler.now - self.machine.heartbeats.get(worker, -NEVER)
+
+    def _is_recovered(self, job_id: int, lease: int) -> bool:
+        return (job_id, lease) in self.monitor.recovered
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         return self.file.plain.ask(sql)

@@ -24,7 +24,19 @@ from rowcall.http.api.openapi import document
 from rowcall.http.api.table import ENDPOINTS
 
 FOLDER = Path(__file__).parent
-MODULES = ("rowcall", "rowcall.testing", "rowcall.push", "rowcall.middleware")
+MODULES = (
+    "rowcall",
+    "rowcall.testing",
+    "rowcall.push",
+    "rowcall.middleware",
+    "rowcall.fastapi",
+    "rowcall.flask",
+    "rowcall.litestar",
+    "rowcall.pydantic_ai",
+    "rowcall.sqlalchemy",
+    "rowcall.starlette",
+    "rowcall.compat.celery",
+)
 
 Api = dict[str, list[str]]
 """For each name its parameters: `name` in its place, `*name` by keyword, `=` if it may be left out."""

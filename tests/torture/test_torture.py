@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
@@ -22,6 +21,8 @@ from rowcall.testing.process import process_state
 from rowcall.torture import locker, small_disk
 from rowcall.torture.fault_plan import FaultKind, plan
 from rowcall.torture.workload import opened
+from tests.mysql_server import ALL
+from tests.observe.plain_sql import plain_database
 from tests.support import PythonProcess, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,12 @@ ON_SERVERS = set(FaultKind) - {FaultKind.CHECKPOINT, FaultKind.FULL_DISK}
 ON_SQLITE = set(FaultKind) - {FaultKind.CUT, FaultKind.LOSE_REPLY, FaultKind.FREEZE, FaultKind.RESTART}
 
 LEFT = [("ours",), ("sqlite_sequence",)]  # SQLite keeps the second one, empty
+
+_CATALOGUES = ("pg_class where relnamespace", "pg_proc where pronamespace", "pg_type where typnamespace")
+LEFT_ON_SERVERS = {
+    "postgres": [f"select count(*) from {catalogue} = 'public'::regnamespace" for catalogue in _CATALOGUES],
+    "mysql": ["select count(*) from information_schema.tables where table_schema = database()"],
+}
 
 DEFECT = """
 import rowcall.store.sqlite.ends as ends
@@ -91,7 +98,11 @@ def test_a_sqlite_file_is_tortured_and_left_as_it_was(folder: Path) -> None:
 @pytest.mark.crash
 @pytest.mark.slow
 @pytest.mark.no_tables
-def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, postgres_url: str) -> None:
+@pytest.mark.parametrize("kind", ["postgres", *(["mysql"] if ALL else [])])
+def test_a_server_is_tortured_and_restarted_where_that_is_allowed(
+    folder: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = str(request.getfixturevalue(f"{kind}_url"))
     seed = seed_that_begins_with(FaultKind.RESTART, ON_SERVERS)
     words = (
         "--seconds=1",
@@ -101,7 +112,7 @@ def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, 
         "--json=c.json",
         "--restart=echo again > restarted",
     )
-    with torture(postgres_url, *words, folder=folder) as process:
+    with torture(url, *words, folder=folder) as process:
         assert process.wait(within=60) == 0, process.output
     certificate = json.loads((folder / "c.json").read_text())
     assert certificate["verdict"] == "passed"
@@ -109,12 +120,11 @@ def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, 
     assert "--jobs 300 --faults 12" in certificate["command"]
     assert (folder / "restarted").read_text() == "again\n"
     assert certificate["jobs"]["acknowledged"] >= 300
-    assert certificate["versions"]["database"].startswith("PostgreSQL ")
+    assert certificate["versions"]["database"].startswith(("PostgreSQL ", "MariaDB "))
     assert list((folder / "temporary").glob("rowcall-torture*")) == []
-    with psycopg.connect(postgres_url) as connection:
-        for catalogue in ("pg_class where relnamespace", "pg_proc where pronamespace", "pg_type where typnamespace"):
-            query = f"select count(*) from {catalogue} = 'public'::regnamespace"
-            assert connection.execute(query.encode()).fetchone() == (0,), catalogue
+    with closing(plain_database(url)) as database:
+        for query in LEFT_ON_SERVERS[kind]:
+            assert database.ask(query) == [(0,)], query
 
 
 @pytest.mark.crash
@@ -212,7 +222,9 @@ def test_a_missing_database_is_named(postgres_url: str) -> None:
     assert "no_such_database" in result.stderr
 
 
-@pytest.mark.parametrize("url", ["postgresql://ann@127.0.0.1:1/away", "sqlite:////nowhere/away.db"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://ann@127.0.0.1:1/away", "mysql://ann@127.0.0.1:1/away", "sqlite:////nowhere/away.db"]
+)
 def test_the_locker_outlives_a_database_that_is_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", url)
     monkeypatch.setenv("ROWCALL_TORTURE_PREFIX", PREFIX)

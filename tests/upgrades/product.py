@@ -1,4 +1,4 @@
-"""This product, or the one that comes after it: `python -m tests.upgrades.product VERSION URL COMMAND NOTES`.
+"""This product, or the one that comes after it: `python -m tests.upgrades.product VERSION URL COMMAND NOTES [SHARE]`.
 
 The later one is this code with one more migration, and its tables suit the earlier one. Those of the breaking one
 and of the renaming one do not.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -38,6 +39,16 @@ ADDITIONS = (
     "create table <prefix>future (job_id bigint primary key references <job> (id) on delete cascade, note text)",
     "insert into <prefix>future (job_id, note) select id, type from <job> where status = 'scheduled'",
 )
+
+SCHEMA = {
+    "sqlite": "select type, name, sql from sqlite_master order by 1, 2",
+    "postgresql": """
+        select relname::text, relkind::text, attname::text, atttypid::regtype::text from pg_class
+        left join pg_attribute on attrelid = pg_class.oid and not attisdropped
+        where relnamespace = 'public'::regnamespace
+        union all select proname::text, 'function', md5(prosrc), '' from pg_proc
+        where pronamespace = 'public'::regnamespace order by 1, 2, 3, 4""",
+}
 
 
 @contextlib.contextmanager
@@ -79,6 +90,25 @@ def migrate_and_die(url: str, number: int) -> int:
     return os.waitpid(child, 0)[1]
 
 
+def kill_at_each_statement(url: str, share: int) -> int:
+    """Let migrations die after each statement, or one of `share`. Return how many there are: the last is the commit."""
+    before, number = _schema(url), 1
+    while True:
+        status = migrate_and_die(url, number)
+        if _schema(url) != before:
+            return number
+        assert os.WIFSIGNALED(status), f"nothing was done, with {number} statements"
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        number += share
+
+
+def _schema(url: str) -> list[tuple[object, ...]]:
+    with closing(_plain(url)) as plain:
+        if isinstance(plain, sqlite3.Connection):
+            return plain.execute(SCHEMA["sqlite"]).fetchall()
+        return plain.execute(SCHEMA["postgresql"]).fetchall()
+
+
 def work(jobs: Rowcall, notes: Notes, version: str) -> None:
     @jobs.task
     def note(ctx: Context) -> None:
@@ -116,7 +146,7 @@ def _plain(url: str) -> sqlite3.Connection | psycopg.Connection:
 
 
 def main() -> None:
-    version, url, command, path = sys.argv[1:]
+    version, url, command, path, *rest = sys.argv[1:]
     notes = Notes(Path(path))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     versions: dict[str, contextlib.AbstractContextManager[None]] = {
@@ -129,6 +159,8 @@ def main() -> None:
         match command:
             case "migrate":
                 print(jobs.migrate(), flush=True)
+            case "kill":
+                print(kill_at_each_statement(url, int(rest[0])), flush=True)
             case "work":
                 work(jobs, notes, version)
             case _:

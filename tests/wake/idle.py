@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waiter_and_file_watch import Wakeup
 from rowcall.worker import pace
 from rowcall.worker.pacing import postgres_waiter
 from rowcall.worker.pacing.postgres_waiter import PostgresWaiter

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.wake import waiter as watch_module
-from rowcall.wake.waiter import POLL_LAST_SECONDS, InotifyWatch, PollingWatch, Waker, Watch, watch
+from rowcall.wake import waiter_and_file_watch as watch_module
+from rowcall.wake.waiter_and_file_watch import POLL_LAST_SECONDS, InotifyWatch, PollingWatch, Waker, Watch, watch
 
 LONG = 10.0
 

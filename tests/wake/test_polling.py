@@ -12,14 +12,15 @@ import pymysql
 import pytest
 
 from rowcall import Rowcall
+from rowcall.drivers.host_notification_file import NotificationFiles
 from rowcall.drivers.mysql.connection import MysqlConnection, options_of
-from rowcall.drivers.notification_file import NotificationFiles
 from rowcall.store.statement import Plan
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.wake import polling, waiter
+from rowcall.wake import polling
+from rowcall.wake import waiter_and_file_watch as waiter
 from rowcall.wake.polling import FIRST_SECONDS, LAST_SECONDS, Poller
-from rowcall.wake.waiter import NOISY_WAKEUPS, PollingWatch, Waker, Wakeup
+from rowcall.wake.waiter_and_file_watch import NOISY_WAKEUPS, PollingWatch, Waker, Wakeup
 
 HOURS = 10_000.0
 

@@ -27,7 +27,7 @@ from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from rowcall.wake import postgres_listener
 from rowcall.wake.postgres_listener import Listener
-from rowcall.wake.waiter import Waker
+from rowcall.wake.waiter_and_file_watch import Waker
 from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
 from tests.pgbouncer import PgBouncer

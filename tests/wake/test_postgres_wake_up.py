@@ -14,7 +14,7 @@ from rowcall import Backoff, Job, Rowcall
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess
-from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waiter_and_file_watch import Wakeup
 from rowcall.worker import slots
 from rowcall.worker.pacing import postgres_waiter
 from rowcall.worker.upkeep import recovery

@@ -10,8 +10,8 @@ import pytest
 
 from rowcall.base.clock import Clock
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.wake import waiter as waiter_module
-from rowcall.wake.waiter import SqliteWaiter, Waker, Wakeup, Watch
+from rowcall.wake import waiter_and_file_watch as waiter_module
+from rowcall.wake.waiter_and_file_watch import SqliteWaiter, Waker, Wakeup, Watch
 
 LONG = 5.0
 

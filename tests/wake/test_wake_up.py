@@ -16,8 +16,8 @@ from rowcall import Backoff, Context, Job, Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.wake import waiter
-from rowcall.wake.waiter import InotifyWatch
+from rowcall.wake import waiter_and_file_watch as waiter
+from rowcall.wake.waiter_and_file_watch import InotifyWatch
 from tests.worker.support import Site, ended
 
 pytestmark = pytest.mark.concurrency

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall.wake.waiter import Waker
+from rowcall.wake.waiter_and_file_watch import Waker
 
 
 @pytest.fixture

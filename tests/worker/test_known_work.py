@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import START, Pair, ReadyKey, Work
-from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waiter_and_file_watch import Wakeup
 from rowcall.worker.claiming import KnownWork
 from rowcall.worker.pace import (
     FIRST_RETRY_SECONDS,

@@ -132,7 +132,7 @@ class AttemptLines(msgspec.Struct, gc=False):
         """Return the newest lines that have room, scrubbed."""
         self.is_new = False
         rules, lines = self.rules, self.lines[:]
-        together = "".join([line.message for line in lines])
+        together = lines[0].message if len(lines) == 1 else "".join([line.message for line in lines])
         if rules.scrub is None and together.isascii() and "\0" not in together and len(together) <= rules.most_bytes:
             return lines
         room, newest = rules.most_bytes, list[LoggedLine]()

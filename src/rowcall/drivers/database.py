@@ -14,7 +14,7 @@ from rowcall.domain.config import Config
 from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
 from rowcall.drivers.group_commit import GroupCommit
-from rowcall.drivers.notification_file import NotificationFiles
+from rowcall.drivers.host_notification_file import NotificationFiles
 from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member

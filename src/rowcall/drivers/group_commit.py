@@ -19,10 +19,18 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 MOST_MEMBERS = 500
+_UNSURE = "It is unknown whether the last write was committed: it may have been written"
 
 
 class NothingWritten(StoreUnavailable):
     """The connection was lost before anything of the transaction could have been committed."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The connection was lost, or the disk failed, during a commit, which may have been done."""
+
+    def __init__(self, problem: str, advice: str = _UNSURE) -> None:
+        super().__init__(problem, advice)
 
 
 class Submission(msgspec.Struct, Generic[M, T], eq=False):
@@ -37,7 +45,7 @@ class Submission(msgspec.Struct, Generic[M, T], eq=False):
 
 class GroupCommit(Generic[M, T]):
     """`write` writes members in one transaction, and returns a result or an error for each. If nothing of several was
-    written, each member is written alone, as long as that does not fail for some `seconds`.
+    written, each member is written alone, as long as the database does not fail to answer for some `seconds`.
     """
 
     def __init__(
@@ -102,10 +110,13 @@ class GroupCommit(Generic[M, T]):
             _resolve(submissions)
 
     def _commit(self, submissions: list[Submission[M, T]]) -> None:
+        deadline = SYSTEM_CLOCK.timer() + self._seconds
         try:
             answers = self._write([submission.member for submission in submissions])
-        except (DataRefused, Conflict, NothingWritten):  # one bad member must not fail the others
-            if len(submissions) == 1:
+        except OutcomeUnknown:
+            raise
+        except Exception as error:  # one bad member must not fail the others
+            if len(submissions) == 1 or (is_about_all(error) and SYSTEM_CLOCK.timer() > deadline):
                 raise
             self._commit_each(submissions)
             return
@@ -125,6 +136,11 @@ class GroupCommit(Generic[M, T]):
                 submission.error, submission.done = error, True
             if isinstance(submission.error, StoreUnavailable) and SYSTEM_CLOCK.timer() > deadline:
                 raise StoreUnavailable(submission.error.problem, "Nothing was written") from submission.error
+
+
+def is_about_all(error: Exception) -> bool:
+    """Return whether the database was probably out of reach or locked, whatever the members are."""
+    return isinstance(error, StoreUnavailable) and not isinstance(error, DataRefused | Conflict | NothingWritten)
 
 
 def _interrupted() -> StoreUnavailable:

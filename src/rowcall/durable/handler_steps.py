@@ -12,7 +12,16 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rowcall.base import effects
 from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.defaults import SHORTEST_TIMEOUT_SECONDS
-from rowcall.domain.errors import InvalidOption, JobCancelled, JobFailed, Retry, Snooze, Suspend, seconds_of
+from rowcall.domain.errors import (
+    InvalidOption,
+    JobCancelled,
+    JobFailed,
+    Retry,
+    SignalTimeout,
+    Snooze,
+    Suspend,
+    seconds_of,
+)
 from rowcall.domain.question import schema_of
 from rowcall.domain.step import NOT_ALLOWED_CODE, NOT_AWAITED_CODE, StepKind
 from rowcall.durable import single_steps
@@ -44,8 +53,8 @@ class StepOptions(NamedTuple):
         if _takes_timeout(function):
             raise InvalidOption(
                 "timeout",
-                f"{getattr(function, '__name__', function)} has a parameter of this name: pass functools.partial("
-                "function, …, timeout=…) for it, and timeout=… for the step",
+                f"{getattr(function, '__name__', function)} takes a parameter of this name: pass functools.partial("
+                "function, …), with its own timeout=… if it needs one, and timeout=… for the step",
             )
         return retry, seconds_of("timeout", cast("float", self.timeout), SHORTEST_TIMEOUT_SECONDS)
 
@@ -55,9 +64,10 @@ def _takes_timeout(function: Callable[..., object]) -> bool:
     if isinstance(function, partial):
         return False
     try:
-        return "timeout" in inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # written in C, without a signature
         return False
+    return "timeout" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
 class Collected(BaseException):
@@ -146,6 +156,8 @@ class Steps:
 
     def call(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         name, child = task if isinstance(task, str) else getattr(task, "name", ""), None
+        if not self.state.facts.is_async:
+            self.state.preload()  # what is recorded needs no arguments
         if self.state.next_call(name):  # its arguments were checked before
             function = self.store.function_of(name)
         else:
@@ -209,6 +221,8 @@ class Steps:
 
     def end(self, error: object = None) -> BaseException | None:
         """Return what ends the attempt instead of what the handler returned, or of the error that it raised."""
+        if self.state.change is not None:
+            return self.state.change  # the handler caught it
         suspended = self.state.suspended
         if suspended is not None and (error is None or isinstance(error, Retry | Snooze)):
             return suspended  # the handler caught it
@@ -238,9 +252,9 @@ class Steps:
         state = self.state
         if self._collects:
             raise state.error(NOT_ALLOWED_CODE, "ctx.gather was called inside of ctx.gather or ctx.first")
-        start, names = state.position, set(state.names)
+        start, names, asked = state.position, set(state.names), set(state.asked)
         called = [self._called(part) if callable(part) else Called(value=part) for part in parts]
-        state.position, state.names = start, names
+        state.position, state.names, state.asked = start, names, asked
         effects.run(single_steps.begin_calls(state, calls_of(part.wait for part in called)), state)
         ended: list[object] = []
         for function, part in zip(parts, called, strict=True):
@@ -260,11 +274,18 @@ class Steps:
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
         calls = calls_of(pending.wait for pending in steps)
-        await effects.arun(single_steps.begin_calls(self.state, calls), self.state)
+        try:
+            await effects.arun(single_steps.begin_calls(self.state, calls), self.state)
+        except Exception:
+            for pending in steps:
+                del self._open[pending]
+            raise
         if not any(single_steps.is_open(self.state, call) for call in calls):
             if len(calls) < len(steps):
                 return self._all_of(await asyncio.gather(*steps, return_exceptions=True))
-            return self._all_of([await _ended(pending) for pending in steps])  # no task for each of thousands
+            for pending in steps:
+                del self._open[pending]
+            return self._all_of([await self._ended(call) for call in calls])  # no task for each of thousands
         others = []  # thousands of calls need not run to find out that one of them is open
         for pending in steps:
             if calls_of([pending.wait]):
@@ -273,27 +294,26 @@ class Steps:
                 others.append(pending)
         return self._all_of([*await asyncio.gather(*others, return_exceptions=True), Suspend(None, waits=True)])
 
+    async def _ended(self, call: AwaitedStep) -> object:
+        """Return the result or the error of a call that is over."""
+        try:
+            return await effects.arun(single_steps.value_of_call(self.state, call), self.state)
+        except Exception as error:
+            return error
+
     def _all_of(self, ended: Sequence[object]) -> tuple[object, ...]:
-        """Return the results, or raise the first error, or suspend. An error of a child is recorded: it can wait."""
+        """Return the results, or raise the first error, or suspend. An error of a wait is recorded: raise it later."""
         suspends = [value for value in ended if isinstance(value, Suspend)]
         for value in ended:
             if not isinstance(value, BaseException) or isinstance(value, Suspend):
                 continue
-            if not (suspends and isinstance(value, JobFailed | JobCancelled)):
+            if not (suspends and isinstance(value, JobFailed | JobCancelled | SignalTimeout)):
                 self.state.suspended = None
                 raise value
         if suspends:
             times = [suspend.run_at_ms for suspend in suspends if suspend.run_at_ms is not None]
             self.state.suspend(min(times, default=None), waits=any(suspend.waits for suspend in suspends))
         return tuple(ended)
-
-
-async def _ended(pending: Pending[object]) -> object:
-    """Return the result or the error of a call that is over."""
-    try:
-        return await pending
-    except Exception as error:
-        return error
 
 
 def calls_of(waits: Iterable[AwaitedStep | None]) -> list[AwaitedStep]:

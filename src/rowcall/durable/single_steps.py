@@ -109,6 +109,11 @@ def sleep(state: StepState, step: CalledStep, delay_ms: int) -> Flow[None]:
 
 def call(state: StepState, wait: AwaitedStep) -> Flow[object]:
     yield from begin_calls(state, [wait])
+    return (yield from value_of_call(state, wait))
+
+
+def value_of_call(state: StepState, wait: AwaitedStep) -> Flow[object]:
+    """Return the value of a call that was begun, or suspend."""
     row = state.recorded_as(wait.step)
     if row is None or not row.is_over:
         state.suspend(None, waits=True)

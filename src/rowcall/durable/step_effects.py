@@ -129,12 +129,14 @@ class WriteAll(Effect[StepState, list[StepWritten]]):
 
     def run(self, state: StepState) -> list[StepWritten]:
         state.facts.check_running(self._writes[-1].kind)
-        write_patches(state)
+        if state.has_new_patches:
+            write_patches(state)
         return state.store.write_all(self._writes)
 
     async def arun(self, state: StepState) -> list[StepWritten]:
         state.facts.check_running(self._writes[-1].kind)
-        await awrite_patches(state)
+        if state.has_new_patches:
+            await awrite_patches(state)
         return await state.store.awrite_all(self._writes)
 
 
@@ -145,12 +147,14 @@ class WriteStep(Effect[StepState, StepWritten]):
 
     def run(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
-        write_patches(state, self._connection)
+        if state.has_new_patches:
+            write_patches(state, self._connection)
         return state.store.write(self._write, self._connection)
 
     async def arun(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
-        await awrite_patches(state, self._connection)
+        if state.has_new_patches:
+            await awrite_patches(state, self._connection)
         return await state.store.awrite(self._write, self._connection)
 
 

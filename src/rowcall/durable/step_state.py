@@ -101,6 +101,9 @@ class StepState:
     suspended: Suspend | None = None
     """How a step has ended this attempt, even if the handler caught it."""
 
+    change: StepsChanged | None = None
+    """How recorded steps do not fit the handler, even if it caught that."""
+
     last_allowed: int | None = None
     """In a sync handler, inside of `gather`: the position of the last step that a callable may call."""
 
@@ -114,7 +117,7 @@ class StepState:
         self._last = 0
         """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
-        self._asked: set[str] = set()
+        self.asked: set[str] = set()
         """The patches that the handler has asked for."""
         self._patches: list[str] = []
         """The patches that are recorded, and then the new ones."""
@@ -146,8 +149,8 @@ class StepState:
         self.facts.check_running(what)
         if (outer := inside.get()) is not None:
             raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
-        if self.suspended is not None:  # the handler caught it
-            raise self.suspended
+        if (caught := self.change or self.suspended) is not None:
+            raise caught
 
     def next_call(self, task: str) -> bool:
         """Return whether the next step is recorded as a call of that task."""
@@ -167,15 +170,19 @@ class StepState:
         self._check("patched")
         if problem := name_problem(name):
             raise InvalidOption("name", problem)
-        if name in self._asked:
+        if name in self.asked:
             raise self.error(DUPLICATE_CODE, f"ctx.patched({name!r}) is called twice; keep its answer in a variable")
-        self._asked.add(name)
+        self.asked.add(name)
         self.preload()
         if name not in self._patches:
             if self._last > self.position:
                 return False
             self._patches.append(name)
         return True
+
+    @property
+    def has_new_patches(self) -> bool:
+        return self._patches_written < len(self._patches)
 
     def unwritten_patches(self) -> list[StepWrite]:
         """Return the new patches. They are not in the order of steps, so their calls can be removed later."""
@@ -232,7 +239,8 @@ class StepState:
         return StepError(self.facts.job_id, code, problem)
 
     def changed(self, problem: str) -> StepsChanged:
-        return StepsChanged(self.facts.job_id, CHANGED_CODE, problem)
+        self.change = StepsChanged(self.facts.job_id, CHANGED_CODE, problem)
+        return self.change
 
     def write(self, step: CalledStep, **fields: Any) -> StepWrite:
         facts = self.facts

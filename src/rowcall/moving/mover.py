@@ -26,6 +26,7 @@ from rowcall.store.moves.state import (
     OPEN,
     OPENING,
     SEALED,
+    SEALING,
     WATCHED,
     MoveState,
     change_state,
@@ -169,6 +170,9 @@ class Mover:
             raise _not_empty(target)
         if (away is None and here is not None) or (away and here and away.id != here.id):
             raise _other_move(source, target)
+        if away is not None and away.phase == SEALING:
+            interrupted = away
+            away = source.database.write(lambda: copying.unseal(source.dialect, interrupted, self._holder))
         if away is None or away.phase == WATCHED:
             begun = MoveState(secrets.token_hex(8), self._holder, WATCHED)
             away = source.database.write(lambda: copying.watch(source.dialect, begun))

@@ -170,8 +170,8 @@ def delete(
 ) -> Operation[int | None]:
     """Delete a job that is not running, with its history.
 
-    Or delete all jobs that fit a filter, and return how many. Running jobs, and jobs that others wait for, are left
-    out.
+    Or delete all jobs that fit a filter, and return how many. Running jobs, jobs that others wait for, and parents
+    whose children have not ended, are left out.
 
         jobs.delete(status=["succeeded", "cancelled"], type="import_row")
     """

@@ -34,7 +34,7 @@ from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITE
 from rowcall.store.results.readers import ends
 from rowcall.store.statement import Plan, Query, Row
 from rowcall.wake.polling import Poller
-from rowcall.wake.waiter import SqliteWaiter, Waiter, Waker, Wakeup
+from rowcall.wake.waiter_and_file_watch import SqliteWaiter, Waiter, Waker, Wakeup
 
 # how often to check without any notification
 FIRST_CHECK_SECONDS, LAST_CHECK_SECONDS, CHECK_GROWTH = 0.05, 1.0, 1.5

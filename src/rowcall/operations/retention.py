@@ -19,7 +19,7 @@ from rowcall.store.counts.pruning import prune_group, prune_history
 from rowcall.store.counts.samples import add_sample
 from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
-from rowcall.store.limits.holds import prune_outcomes
+from rowcall.store.limits.holds_and_breakers import prune_outcomes
 from rowcall.store.queries.batches import DROP_LEFT_TALLIES, PRUNE_BATCHES
 from rowcall.store.queries.control import CLEAR, RESTART_IDS
 from rowcall.store.queries.counts import (

@@ -73,16 +73,21 @@ def _check_fits(queue: Queue, value: object, wait: OpenWait) -> None:
         raise wrong_signal(wait.type, wait.name, problem)
 
 
-def open_waits(queue: Queue, *, asks: bool = True, limit: int = 50, cursor: str | None = None) -> Operation[OpenWaits]:
-    """Return one page of the waits that people should answer, the longest first: those with choices or a prompt.
+def open_waits(
+    queue: Queue, *, asks: bool | None = None, limit: int = 50, cursor: str | None = None
+) -> Operation[OpenWaits]:
+    """Return one page of the waits for signals that have no answer, the longest first.
 
         for wait in jobs.open_waits().waits:
-            print(wait.job_id, wait.question)
+            print(wait.job_id, wait.name, wait.question)
 
-    With `asks=False`, return the other waits for signals. Pass `next_cursor` as `cursor` to get the next page.
+    With `asks=True`, return only the questions for people, which have choices or a prompt; with `asks=False`, the
+    others. Pass `next_cursor` as `cursor` to get the next page.
     """
     most = checked_limit(limit, LONGEST_PAGE)
-    return (yield from Read(recorded.open_waits(queue.dialect, checks.boolean("asks", asks), _place(cursor), most)))
+    if asks is not None:
+        checks.boolean("asks", asks)
+    return (yield from Read(recorded.open_waits(queue.dialect, asks, _place(cursor), most)))
 
 
 def open_waits_of(queue: Queue, job_id: int) -> Operation[list[OpenWait]]:

@@ -70,7 +70,7 @@ def _moments(begin: datetime, end: datetime | None, latest: float) -> Moments:
 
 def _waits(step: RecordedStep) -> bool:
     """Return whether most of its time is spent waiting: for a time, a signal, a child, or the next try."""
-    return step.kind is not StepKind.STEP or step.failures > 0
+    return step.kind not in (StepKind.STEP, StepKind.PATCH) or step.failures > 0
 
 
 def _bar(step: RecordedStep, stretch: Stretch, seconds: float, is_over: bool) -> Bar:

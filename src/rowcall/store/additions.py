@@ -159,10 +159,11 @@ ADDITIONS = (
   job_id bigint
   lease bigint
 """,
-            # a signal that may be sent twice has a key: when it was received, its row stays, without the value
+            # a signal that may be sent twice has a key: when it was received, its row stays, without the value, but
+            # with the position of the step that has received it
             "signal": """
   key text
-  received_at moment
+  received_by int
 """,
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """

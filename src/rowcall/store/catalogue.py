@@ -34,9 +34,11 @@ from rowcall.store.statement import (
     CatalogueEntry,
     Change,
     Encoder,
+    Otherwise,
     Packed,
     ParameterKind,
     Query,
+    QueryPart,
     Row,
     as_json,
     row_as,
@@ -112,7 +114,7 @@ def load_catalogue(
             tuple((index, encoders[kind]) for index, kind in enumerate(query.kinds) if kind in encoders),
             _decoder(query.struct) if packed and isinstance(query, Packed) else None,
             ParameterKind.NOW in query.kinds,
-            tuple(_renumbered(part) for part in several),
+            tuple(_renumbered(part, given) for part, given in zip(several, text, strict=False)),
             _with_flags(query.struct) if isinstance(query, Packed) and not has_booleans else query.make,
         )
     return Catalogue(entries)
@@ -131,8 +133,8 @@ def _with_flags(struct: type[R]) -> Callable[[Row], object]:
     return make if flags else row_as(struct)
 
 
-def _renumbered(sql: str) -> tuple[str, tuple[int, ...]]:
-    """Return a text whose parameters are numbered from 1 without gaps, and the position of each among the given ones.
+def _renumbered(sql: str, text: str) -> QueryPart:
+    """Return a part whose parameters are numbered from 1 without gaps, with their positions among the given ones.
 
     Drivers refuse parameters that a statement does not use.
     """
@@ -146,7 +148,7 @@ def _renumbered(sql: str) -> tuple[str, tuple[int, ...]]:
             positions.append(position)
         return f"{match[1]}{positions.index(position) + 1}"
 
-    return re.sub(r'"[^"]*"|([$?])(\d+)', number, sql), tuple(positions)
+    return QueryPart(re.sub(r'"[^"]*"|([$?])(\d+)', number, sql), tuple(positions), isinstance(text, Otherwise))
 
 
 def queries_for(database: str) -> Iterator[tuple[str, Query[object]]]:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -23,7 +24,12 @@ class Migration(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Return a text that changes with the statements, but not with the space between their words."""
-        return hashlib.sha256(" ".join(" ".join(self.statements).split()).encode()).hexdigest()[:16]
+        return _fingerprint(self.statements)
+
+
+@cache
+def _fingerprint(statements: tuple[str, ...]) -> str:
+    return hashlib.sha256(" ".join(" ".join(statements).split()).encode()).hexdigest()[:16]
 
 
 class Code(NamedTuple):

@@ -25,7 +25,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
 | `id <in_rows> select id from … <end_rows>` | whether the value is in the rows of a subquery, which is run first |
 | `<after:rank, id>` | whether a row of the queue and type in parameters 1 and 2 is after the place in the next ones |
-| `<fence>` | ends a subquery that must be run as it is written |
+| `<as_written>` | ends a subquery that must be run as it is written |
 | `<by_id:column>` | a text in a condition on ids: no partial index replaces the ids |
 | `<text_of:column>` | a JSON column as text |
 | `<is_time:column>` | whether it is a time that Python has, in a column that is not checked |

@@ -340,7 +340,7 @@ EXPIRES_OUTSIDE = (
 HAS_DEADLINE = "deadline_at is not null and (status = <scheduled> or status = <pending>)"
 LAST_DEADLINE_MS = 253_370_764_800_000
 """A time that can be moved by a few thousand years: what plain SQL has written may be later."""
-NO_CLAIM = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
+NO_CLAIM = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <as_written>)"
 
 # A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
 # there to be counted without a read of the rows.
@@ -386,7 +386,7 @@ INDEXES = (
 )
 
 # What the view of jobs shows of a claim, instead of what is in the job's row.
-_HAS_STEPS = "exists (select 1 from <step> where job_id = job.id <fence>)"
+_HAS_STEPS = "exists (select 1 from <step> where job_id = job.id <as_written>)"
 _BY_CLAIM = {
     "status": "<running>",
     "lease": "claim.lease",
@@ -459,7 +459,7 @@ READY_CHANGES = (
 HIGHEST_TURN = 2**60
 _OF_VALUE = """{0}<job> as other <indexed:job_fair> where other.status = <pending> and other.fair = new.fair
         and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
-        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id <fence>) and other.turn"""
+        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id <as_written>) and other.turn"""
 FAIR_TURN = f"""
     select case when value_turn is null or value_turn < base then base
                 when coalesce(new.weight, 1) > (select count(*) from {_OF_VALUE} = value_turn)
@@ -470,7 +470,7 @@ FAIR_TURN = f"""
           (select other.turn from {{0}}<job> as other <indexed:job_turn>
            where other.status = <pending> and other.fair is not null and other.queue = new.queue
              and other.type = new.type and other.priority = new.priority and other.id <> new.id
-             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id <fence>)
+             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id <as_written>)
              and other.turn > last and other.turn < {HIGHEST_TURN} order by other.turn limit 1),
           <greatest:last + 1, new.id>) end as base
       from (
@@ -524,7 +524,7 @@ select id, coalesce(heartbeat_at, finished_at,
        <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
 from <prefix>jobs as job where progress is not null and (
   heartbeat_at is not null or finished_at is not null
-  or exists (select 1 from <attempt> where job_id = job.id <fence>))
+  or exists (select 1 from <attempt> where job_id = job.id <as_written>))
 union all
 select job_id, finished_at, seq, 4,
        case status when <succeeded> then 'SUCCEEDED' when <lost> then 'RECOVERED' when <released> then 'RELEASED'
@@ -561,13 +561,13 @@ select job_id, at, 8000000000000000000 + <least:id, 1000000000000000000>, 6, eve
 union all
 select id, created_at, 0, 1, 'BLOCKED', null,
        'blockers: ' || (select count(*) from <edge> as edge where edge.job_id = job.id), null
-from <job> as job where exists (select 1 from <edge> as edge where edge.job_id = job.id <fence>)
+from <job> as job where exists (select 1 from <edge> as edge where edge.job_id = job.id <as_written>)
 union all
 select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null, null
 from <job> as job
-where status <> <blocked> and exists (select 1 from <edge> as edge where edge.job_id = job.id <fence>)
+where status <> <blocked> and exists (select 1 from <edge> as edge where edge.job_id = job.id <as_written>)
   and not exists (select 1 from <edge> as edge where edge.job_id = job.id
-                  and (edge.state in ('open', <failed>) or edge.resolved_at > job.finished_at) <fence>)
+                  and (edge.state in ('open', <failed>) or edge.resolved_at > job.finished_at) <as_written>)
 union all
 select id, finished_at, 9000000000000000000, 5, case status when <failed> then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, ''), error_detail

@@ -27,6 +27,8 @@ of texts. `ask` runs them in order, in the transaction of the plan. Each uses an
 query are the rows of all of them.
 
     drop_worker = ("select … from <worker> where name = $1 for update", "delete from <worker> where name = $1")
+
+One of these texts may be an `Otherwise`, which runs if those before it have returned no rows.
 """
 
 from __future__ import annotations
@@ -227,13 +229,26 @@ def as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
+class Otherwise(str):
+    """A text that runs if those before it have returned no rows."""
+
+    __slots__ = ()
+
+
+class QueryPart(NamedTuple):
+    """One of several statements of a query: its text, and the positions of its parameters."""
+
+    sql: str
+    positions: tuple[int, ...]
+    is_otherwise: bool = False
+
+
 class CatalogueEntry(NamedTuple):
     sql: str
     encoders: tuple[tuple[int, Encoder], ...]
     decode: Callable[[object], list[object]] | None
     has_now: bool
-    parts: tuple[tuple[str, tuple[int, ...]], ...]
-    """Where the query is several statements: the text of each, and the positions of its parameters."""
+    parts: tuple[QueryPart, ...]
     make: Callable[[Row], object]
 
 
@@ -273,9 +288,11 @@ class Catalogue:
         statement = self.statement(query, *values)
         if entry.parts:
             rows: list[Row] = []
-            for sql, positions in entry.parts:
-                parameters = tuple(statement.parameters[position] for position in positions)
-                rows += yield msgspec.structs.replace(statement, sql=sql, parameters=parameters)
+            for part in entry.parts:
+                if part.is_otherwise and rows:
+                    continue
+                parameters = tuple(statement.parameters[position] for position in part.positions)
+                rows += yield msgspec.structs.replace(statement, sql=part.sql, parameters=parameters)
         else:
             rows = yield statement
         if entry.decode is not None:

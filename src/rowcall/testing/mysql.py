@@ -16,6 +16,8 @@ from rowcall.testing.private_server import PrivateServer
 
 try:
     import pymysql
+
+    from rowcall.drivers.mysql.connection import PymysqlConnection
 except ImportError as error:
     raise ImportError("MariaDB and MySQL need PyMySQL: pip install 'rowcall[mysql]'") from error
 
@@ -32,14 +34,19 @@ _SMALL = MappingProxyType(
         "loose_innodb_log_file_size": "8M",
         "loose_mysqlx": "0",
         "skip_log_bin": "1",
+        "loose_performance_schema": "0",
     }
 )
 _FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/local/mysql/bin")
+PROGRAM = "ROWCALL_MYSQLD"
+"""The variable of the environment that names the program to use, for instance where both are installed."""
 INSTALL_ADVICE = "install MariaDB (on Debian: apt-get install mariadb-server)"
 
 
 def find_server() -> Path | None:
-    """Return the program of a server on this machine, MariaDB's before MySQL's."""
+    """Return the program that `ROWCALL_MYSQLD` names, or one on this machine, MariaDB's before MySQL's."""
+    if named := os.environ.get(PROGRAM):
+        return Path(named)
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_FOLDERS))
     found = shutil.which("mariadbd", path=path) or shutil.which("mysqld", path=path)
     return Path(found) if found else None
@@ -91,7 +98,7 @@ class MysqlServer(PrivateServer):
     def connect(self, database: str = "mysql") -> pymysql.Connection:
         """Return a connection in autocommit mode, over the socket."""
         self._started_port()
-        return pymysql.connect(unix_socket=str(self._socket), user="root", database=database, autocommit=True)
+        return PymysqlConnection(unix_socket=str(self._socket), user="root", database=database, autocommit=True)
 
     def create_database(self, name: str | None = None) -> str:
         """Create an empty database, and return its URL."""
@@ -144,6 +151,7 @@ class MysqlServer(PrivateServer):
             "socket": str(self._socket),
             "pid_file": str(self._folder / "pid"),
             "port": str(self._port),
+            **({} if self.is_mariadb else {"secure_file_priv": "NULL"}),  # else a folder that packages make
             **({"bind_address": "127.0.0.1"} if self._tcp else {"skip_networking": "1"}),
         }
         return [str(self._program), "--no-defaults", *self._options(settings)]
@@ -156,6 +164,6 @@ class MysqlServer(PrivateServer):
         with socket.socket(socket.AF_UNIX) as client:  # PyMySQL forgets to close one that is refused
             try:
                 client.connect(str(self._socket))
-            except OSError:
+                return len(client.recv(5)) == 5  # the server's greeting has begun
+            except OSError:  # also from a server that ends already
                 return False
-            return len(client.recv(5)) == 5  # the server's greeting has begun

@@ -32,7 +32,10 @@ MOST_OUTPUT_BYTES = 16 * 1024 * 1024
 STOPPING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 # imported once, for all programs that a fork server starts
-PRELOADED = ("rowcall", "rowcall.cli.main", "psycopg_pool")
+PRELOADED = (
+    *("rowcall", "rowcall.cli.main", "rowcall.cli.commands.work", "rowcall.testing", "psycopg_pool"),
+    *("rowcall.store.postgres.dialect", "rowcall.drivers.postgres.database", "rowcall.wake.postgres_listener"),
+)
 REQUEST_BYTES = 64 * 1024
 
 

@@ -9,8 +9,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from typing import cast
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Server, ServerKind, database_of
@@ -38,54 +37,66 @@ MYSQL = {
         "select count(*) from {prefix}migration",
     ),
 }
-ON_SERVER: Mapping[ServerKind, Mapping[str, Sequence[str]]] = {"postgresql": POSTGRES, "mysql": MYSQL}
+Run = Callable[[str], object]
+
+
+class Away(Exception):
+    """The database is away, or a lock was not to be had."""
 
 
 def hold(lock: str, seconds: float) -> str:
     """Hold the lock. Return how it went: the database may be busy, or away."""
     database = database_of(os.environ["ROWCALL_URL"])
-    statements = (ON_SERVER[database.kind] if isinstance(database, Server) else SQLITE)[lock]
-    with suppress(errors_of(database)), opened(database) as execute:
-        for statement in statements:
-            execute(statement.format(prefix=os.environ[PREFIX]))
+    locks, opened = ON_SERVER[database.kind] if isinstance(database, Server) else (SQLITE, _in_file)
+    with suppress(Away), opened(database.url if isinstance(database, Server) else database) as run:
+        for statement in locks[lock]:
+            run(statement.format(prefix=os.environ[PREFIX]))
         SYSTEM_CLOCK.sleep(seconds)
         return DONE
     return BUSY
 
 
-def errors_of(database: str | Server) -> type[Exception]:
-    if not isinstance(database, Server):
-        return sqlite3.Error
-    if database.kind == "mysql":
-        from pymysql import MySQLError
-
-        return cast("type[Exception]", MySQLError)
-    import psycopg
-
-    return psycopg.Error
+@contextmanager
+def _in_file(path: str) -> Iterator[Run]:
+    try:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)) as connection:
+            yield lambda statement: connection.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        raise Away from error
 
 
 @contextmanager
-def opened(database: str | Server) -> Iterator[Callable[[str], object]]:
-    if isinstance(database, Server) and database.kind == "mysql":
-        import pymysql
+def _on_postgres(url: str) -> Iterator[Run]:
+    import psycopg
 
-        from rowcall.drivers.mysql.connection import options_of
+    try:
+        with closing(psycopg.connect(url, autocommit=True)) as session:
+            session.execute(f"set lock_timeout = '{PATIENCE_SECONDS:g}s'")
+            yield lambda statement: session.execute(statement.encode())
+    except psycopg.Error as error:
+        raise Away from error
 
-        with closing(pymysql.connect(**options_of(database.url), autocommit=True)) as client, client.cursor() as cursor:
+
+@contextmanager
+def _on_mysql(url: str) -> Iterator[Run]:
+    import pymysql
+
+    from rowcall.drivers.mysql.connection import options_of
+
+    try:
+        with closing(pymysql.connect(**options_of(url), autocommit=True)) as client, client.cursor() as cursor:
             for name in ("lock_wait_timeout", "innodb_lock_wait_timeout"):
                 cursor.execute(f"set {name} = {PATIENCE_SECONDS:g}")
             yield cursor.execute
-        return
-    if isinstance(database, Server):
-        import psycopg
+    except pymysql.MySQLError as error:
+        raise Away from error
 
-        with closing(psycopg.connect(database.url, autocommit=True)) as session:
-            session.execute(f"set lock_timeout = '{PATIENCE_SECONDS:g}s'")
-            yield lambda statement: session.execute(statement.encode())
-        return
-    with closing(sqlite3.connect(database, timeout=PATIENCE_SECONDS, isolation_level=None)) as connection:
-        yield lambda statement: connection.execute(statement).fetchall()
+
+Opened = Callable[[str], AbstractContextManager[Run]]
+ON_SERVER: Mapping[ServerKind, tuple[Mapping[str, Sequence[str]], Opened]] = {
+    "postgresql": (POSTGRES, _on_postgres),
+    "mysql": (MYSQL, _on_mysql),
+}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowcall.wake.waiter import NOISE_PAUSE_SECONDS, NOISY_WAKEUPS, Waker, Wakeup, watch
+from rowcall.wake.waiter_and_file_watch import NOISE_PAUSE_SECONDS, NOISY_WAKEUPS, Waker, Wakeup, watch
 
 FIRST_SECONDS, LAST_SECONDS, GROWTH = 0.005, 0.25, 1.5
 

@@ -13,7 +13,7 @@ from psycopg import pq
 
 from rowcall.base.clock import Clock, jittered
 from rowcall.domain.errors import RowcallError
-from rowcall.wake.waiter import Waker, Wakeup, is_readable
+from rowcall.wake.waiter_and_file_watch import Waker, Wakeup, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
 STOP_SECONDS = 1.0

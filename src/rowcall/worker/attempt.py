@@ -99,6 +99,8 @@ class CommonFacts:
     lease: Lease | None = None
     log_start: Callable[[Attempt], None] | None = None
     """Set where starts are logged."""
+    any_breakers: bool = False
+    """Whether the app declares a limit with a breaker: to ask for those of each job is a part of each drain."""
 
 
 class Attempt:
@@ -245,11 +247,10 @@ class Attempt:
         """
         self.begin()
         task = self.task
-        if task.preloads or (task.preloads_steps and not self.ready.is_first) or self.refers:
+        if task.preloads or (task.preloads_steps and not self.ready.is_first) or self.refers():
             return None
         return self.arguments()
 
-    @property
     def refers(self) -> bool:
         """Whether its payload, or an outcome in it, may be in a blob store or encrypted, or must be."""
         if MARK in self.ready.payload:
@@ -317,10 +318,11 @@ class Attempt:
 
     def unwritten_values(self) -> list[StreamRow]:
         """Return what the handler has appended to streams, and may not be written."""
-        return self.common.completion.queue.run(self._unwritten())
+        asked = self._unwritten()
+        return [] if asked is None else self.common.completion.queue.run(asked)
 
-    def _unwritten(self) -> Operation[list[StreamRow]]:
-        return [] if self.streamed is None else (yield from unwritten(self.common.completion.queue, self.streamed))
+    def _unwritten(self) -> Operation[list[StreamRow]] | None:
+        return None if self.streamed is None else unwritten(self.common.completion.queue, self.streamed)
 
     @property
     def last_recorded(self) -> int | None:
@@ -407,7 +409,9 @@ class Attempt:
             self.transition = self._decide(self.stopped_because)
         elif self._steps is not None and (error := self._steps.end()) is not None:
             self._fail(error)
-        elif result is None and not (self.task.follows_success or self._breakers or self.used_units):
+        elif result is None and not (
+            self.task.follows_success or (self.common.any_breakers and self._breakers) or self.used_units
+        ):
             self.transition = SUCCESS
         else:
             try:
@@ -514,7 +518,9 @@ class Attempt:
         return Mismatched(unfit.detail, self.task.arguments.fingerprint)
 
     def fail_refused(self, error: DataRefused) -> None:
-        """The database refuses what the handler returned or raised."""
+        """The database refuses what the handler returned or raised, or what it has appended to a stream."""
+        if self.streamed is not None:
+            self.streamed.lose()
         self._end_without_policy(Unfit(error.error_code, self.task.failures.detail(str(error))))
 
     def release_unstarted(self) -> None:

@@ -104,7 +104,14 @@ class Intake:
         queue, registrar = self.queue, self.registrar
         log_start = log_started if self.logs_starts() else None
         return CommonFacts(
-            registrar.current, now_ms, queue.clock, self.completion, queue.declared.tracing, registrar.lease, log_start
+            registrar.current,
+            now_ms,
+            queue.clock,
+            self.completion,
+            queue.declared.tracing,
+            registrar.lease,
+            log_start,
+            any_breakers=bool(queue.declared.limits.breakers),
         )
 
 

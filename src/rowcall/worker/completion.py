@@ -33,7 +33,7 @@ from rowcall.store.statement import Plan
 from rowcall.store.streams.lines import write_logs
 from rowcall.store.streams.values import write
 from rowcall.worker.progress import ProgressWriter
-from rowcall.worker.steps import AttemptSteps, StepWriter
+from rowcall.worker.steps import AttemptSteps, StepWriter, Unwritten
 from rowcall.worker.streams import AttemptStream, StreamWriter, unwritten
 
 
@@ -70,8 +70,8 @@ class Completion:
     def steps(self) -> StepWriter:
         return StepWriter(self.queue)
 
-    def steps_of(self, ready: Ready, unwritten: Callable[[], Operation[Sequence[StreamRow]]]) -> AttemptSteps:
-        """Return the steps of an attempt. `unwritten` returns what it has appended to streams."""
+    def steps_of(self, ready: Ready, unwritten: Unwritten) -> AttemptSteps:
+        """Return the steps of an attempt. `unwritten` returns what it has appended to streams, if to any."""
         return AttemptSteps(self.steps, ready, unwritten)
 
     def complete(

@@ -21,7 +21,7 @@ from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.claims.round import round_of_work
 from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, PEEK, Work
 from rowcall.store.statement import Plan
-from rowcall.wake.waiter import Waker, Wakeup
+from rowcall.wake.waiter_and_file_watch import Waker, Wakeup
 from rowcall.worker.attempt_log import AttemptLog, LogPace
 from rowcall.worker.claiming import Intake, KnownWork
 from rowcall.worker.completion import Completion

@@ -16,7 +16,8 @@ from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.declare.declaration import code_of, fingerprints
 from rowcall.domain.config import VERSION
-from rowcall.domain.errors import RowcallError, StoreUnavailable
+from rowcall.domain.errors import RowcallError
+from rowcall.drivers.group_commit import OutcomeUnknown
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
 from rowcall.drivers.side_files import make_folder
 from rowcall.operations.effects import Write
@@ -104,8 +105,7 @@ class Registrar:
         except BaseException as error:
             if file is not None:
                 # after a lost reply it may be registered: then its file shows that it is gone
-                is_unsure = type(error) is StoreUnavailable and not queue.database.path
-                file.release() if is_unsure else file.close()
+                file.release() if isinstance(error, OutcomeUnknown) else file.close()
             raise
         self.close()
         self.current = Identity(name, file)

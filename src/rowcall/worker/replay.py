@@ -34,7 +34,7 @@ from rowcall.worker.completion import CompletingAttempt, Completion
 from rowcall.worker.isolation.child_lifespan import ChildLifespan, entered
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
-from rowcall.worker.steps import AttemptSteps
+from rowcall.worker.steps import AttemptSteps, Unwritten
 from rowcall.worker.streams import AttemptStream, StreamWriter
 
 PAGE = 500
@@ -193,7 +193,7 @@ class ReplayCompletion(Completion):
         """Note what is recorded of the next job."""
         self.rows, self.recorded = rows, None
 
-    def steps_of(self, ready: Ready, unwritten: Callable[[], Operation[Sequence[StreamRow]]]) -> AttemptSteps:
+    def steps_of(self, ready: Ready, unwritten: Unwritten) -> AttemptSteps:
         self.recorded = RecordedSteps(self, ready)
         return self.recorded
 

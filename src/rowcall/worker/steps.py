@@ -32,6 +32,7 @@ from rowcall.store.steps import recorded
 from rowcall.store.streams import values
 
 Bind = tuple[NewChild, Function | None]
+Unwritten = Callable[[], Operation[Sequence[StreamRow]] | None]
 
 
 class StepWriter:
@@ -167,11 +168,9 @@ def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[]
 
 
 class AttemptSteps:
-    """The steps of one attempt in this process. `unwritten` returns what it has appended to streams."""
+    """The steps of one attempt in this process. `unwritten` returns what it has appended to streams, if to any."""
 
-    def __init__(
-        self, writer: StepWriter, ready: Ready, unwritten: Callable[[], Operation[Sequence[StreamRow]]]
-    ) -> None:
+    def __init__(self, writer: StepWriter, ready: Ready, unwritten: Unwritten) -> None:
         self._writer = writer
         self._unwritten = unwritten
         self._job_id, self._task = ready.id, ready.type
@@ -190,11 +189,13 @@ class AttemptSteps:
         return function_of(self._writer.queue, task)
 
     def write_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
-        appended = self._writer.queue.run(self._unwritten())
+        asked = self._unwritten()
+        appended = () if asked is None else self._writer.queue.run(asked)
         return self._writer.write(self._task, self._traced(_with_values(writes, appended)))
 
     async def awrite_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
-        appended = await self._writer.queue.arun(self._unwritten())
+        asked = self._unwritten()
+        appended = () if asked is None else await self._writer.queue.arun(asked)
         return await self._writer.awrite(self._task, self._traced(_with_values(writes, appended)))
 
     def _traced(self, writes: Sequence[StepWrite]) -> Sequence[StepWrite]:
@@ -212,14 +213,14 @@ class AttemptSteps:
         return traced
 
     def write(self, write: StepWrite, connection: object) -> StepWritten:
-        if appended := self._writer.queue.run(self._unwritten()):
+        if (asked := self._unwritten()) is not None and (appended := self._writer.queue.run(asked)):
             write = msgspec.structs.replace(write, values=appended)
         if connection is None:
             return self._writer.write(self._task, [write])[0]
         return self._writer.queue.run(self._writer.write_on(connection, self._task, write))
 
     async def awrite(self, write: StepWrite, connection: object) -> StepWritten:
-        if appended := await self._writer.queue.arun(self._unwritten()):
+        if (asked := self._unwritten()) is not None and (appended := await self._writer.queue.arun(asked)):
             write = msgspec.structs.replace(write, values=appended)
         if connection is None:
             return (await self._writer.awrite(self._task, [write]))[0]

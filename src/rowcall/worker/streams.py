@@ -9,6 +9,7 @@ from typing import Protocol
 from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import LeaseLost
 from rowcall.domain.stream import MOST_STREAM_BYTES, MOST_VALUES, StreamRow, StreamStart, too_large
+from rowcall.drivers.group_commit import is_about_all
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect
@@ -170,12 +171,28 @@ class StreamWriter:
 
     def _write(self, groups: dict[AttemptStream, list[StreamRow]]) -> None:
         rows = {stream.ready.fence: some for stream, some in groups.items()}
-        live = self._queue.run(Write(values.append, self._queue.dialect, rows))
+        try:
+            live = self._queue.run(Write(values.append, self._queue.dialect, rows))
+        except Exception as error:  # values that the database refuses must not hold up those of other jobs
+            if len(groups) == 1 or is_about_all(error):
+                raise
+            self._write_each(groups)
+            return
         for stream, some in groups.items():
             if stream.ready.fence in live:
                 stream.note_written(some)
             else:
                 stream.lose()
+
+    def _write_each(self, groups: dict[AttemptStream, list[StreamRow]]) -> None:
+        refused: Exception | None = None
+        for stream, some in groups.items():
+            try:
+                self._write({stream: some})
+            except Exception as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
 
 def _next_rows(stream: AttemptStream) -> list[StreamRow]:

@@ -26,7 +26,7 @@ from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.tallies import fold
 from rowcall.store.limits.admission import put_quotas, quotas
-from rowcall.wake.waiter import Waker
+from rowcall.wake.waiter_and_file_watch import Waker
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing

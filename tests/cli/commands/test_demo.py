@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import tempfile
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -12,8 +14,10 @@ import msgspec
 import pytest
 
 from rowcall.cli.demo.demo_tasks import Demo
-from rowcall.cli.demo.report import report_of
+from rowcall.cli.demo.report import Report, report_of
 from rowcall.cli.demo.run import DemoProgress, view
+from rowcall.cli.main import main
+from rowcall.cli.target import url_of
 from tests.support import PythonProcess
 
 
@@ -43,6 +47,35 @@ def test_it_kills_a_worker_loses_nothing_and_keeps_the_dashboard(folder: Path) -
     seconds = float(output.split("0 lost, in ")[1].split()[0])
     assert seconds < 20
     assert list(folder.iterdir()) == []
+
+
+def test_it_ends_with_the_command_and_the_link_of_the_dashboard(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo itself is a short one here: one job."""
+
+    def short(path: Path, log_path: Path, *, quiet: bool) -> Report:
+        demo = Demo(url_of(path))
+        with demo.jobs as jobs:
+            demo.quick.enqueue(1)
+            jobs.drain()
+            return report_of(jobs, {"quick": 1}, None, 1.0)
+
+    monkeypatch.setattr("rowcall.cli.commands.demo.run", short)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    for options in ([], ["--json"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["demo", *options])
+        assert ended.value.code == 0
+    [kept] = folder.iterdir()  # --json has removed its own
+    *_, command, link = capsys.readouterr().out.partition("{")[0].splitlines()
+    assert link == "and open http://127.0.0.1:8642/"
+    assert str(kept / "demo.db") in command
+    with PythonProcess("-m", "rowcall", *shlex.split(command)[-3:], "--port", "0") as process:
+        process.wait_for("/demo.db at http://")
+        address = process.output.split("/demo.db at ")[1].split()[0]
+        with urlopen(f"{address}api/jobs", timeout=10) as answer:
+            assert json.load(answer)["jobs"][0]["status"] == "succeeded"
 
 
 def test_the_report_counts_from_the_rows(folder: Path) -> None:

@@ -4,9 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Run
 from tests.upgrades.product import LATER_VERSION, later_product
+
+pytestmark = pytest.mark.no_tables
 
 
 def test_migrate_says_from_where_to_where(run: Run, app: Path, folder: Path) -> None:

@@ -98,7 +98,7 @@ class TestApprovals:
         jobs.drain()
         assert jobs.get(job).result == ["approve", "reject"]
 
-    def test_open_questions_are_listed_the_longest_first(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_open_waits_are_listed_the_longest_first(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
         def refund(ctx: Context) -> None:
             ctx.wait_for("approval", Approval, prompt="Refund?", timeout=60)
@@ -112,11 +112,12 @@ class TestApprovals:
             made.append(refund.enqueue())
             jobs.drain()
             clock.advance(1)
+        assert [wait.job_id for wait in jobs.open_waits(asks=True).waits] == [job.id for job in made]
         page = jobs.open_waits(limit=3)
         rest = jobs.open_waits(limit=3, cursor=page.next_cursor)
-        assert [wait.job_id for wait in [*page.waits, *rest.waits]] == [job.id for job in made]
+        assert [wait.job_id for wait in [*page.waits, *rest.waits]] == [other.id, *[job.id for job in made]]
         assert rest.next_cursor is None
-        first = page.waits[0]
+        first = page.waits[1]
         assert (first.type, first.position, first.name, first.question) == (
             "refund",
             1,
@@ -128,9 +129,11 @@ class TestApprovals:
         assert [wait.job_id for wait in jobs.open_waits(asks=False).waits] == [other.id]
         jobs.signal(made[0], "approval", {"approved": True})  # answered, though no worker has received it
         jobs.cancel(made[1])
-        assert [wait.job_id for wait in jobs.open_waits().waits] == [job.id for job in made[2:]]
+        assert [wait.job_id for wait in jobs.open_waits(asks=True).waits] == [job.id for job in made[2:]]
         clock.advance(60)
-        assert jobs.open_waits().waits == []  # they have timed out
+        assert [wait.job_id for wait in jobs.open_waits().waits] == [other.id]  # the others have timed out
+        with pytest.raises(InvalidOption, match="asks"):
+            jobs.open_waits(asks="no")  # type: ignore[arg-type]
         with pytest.raises(InvalidOption, match="must be the next_cursor of a page, got 'x'"):
             jobs.open_waits(cursor="x")
 

@@ -258,6 +258,77 @@ class TestGatheredCalls:
         assert jobs.get(job).result == "INTERNAL:ValueError 2"
         assert len(begun) == 3  # the first time, when both have ended, when the last has ended
 
+    def test_a_timeout_waits_for_the_child_next_to_it(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(max_attempts=1)
+        def load(ctx: Context) -> None:
+            ctx.sleep(5)
+            raise ValueError("one")
+
+        @jobs.task
+        async def parent(ctx: Context) -> str:
+            try:
+                await ctx.gather(ctx.call(load), ctx.wait_for("paid", timeout=1))
+            except TimeoutError:
+                await ctx.step("remind", asyncio.sleep, 0)
+                return "reminded"
+            except JobFailed:
+                await ctx.step("end", asyncio.sleep, 0)
+                await ctx.sleep(1)
+                return "no more tries"
+            return "paid"
+
+        job = parent.enqueue()
+        for seconds in (0, 2, 5, 2):
+            clock.advance(seconds)
+            jobs.drain()
+        assert (jobs.get(job).status, jobs.get(job).result) == ("succeeded", "no more tries")
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_a_key_that_is_taken_may_be_caught(self, jobs: Rowcall, is_async: bool) -> None:
+        @jobs.task
+        def child(number: int) -> None: ...
+
+        keyed = child.using(key="k")
+
+        @jobs.task
+        async def on_the_loop(ctx: Context) -> str:
+            try:
+                await ctx.gather(ctx.call(keyed, 1), ctx.call(keyed, 2))
+            except DuplicateJob:
+                return "taken"
+            return "free"
+
+        @jobs.task
+        def in_a_thread(ctx: Context) -> str:
+            try:
+                ctx.gather(partial(ctx.call, keyed, 1), partial(ctx.call, keyed, 2))
+            except DuplicateJob:
+                return "taken"
+            return "free"
+
+        job = (on_the_loop if is_async else in_a_thread).enqueue()
+        jobs.drain()
+        assert jobs.get(job).result == "taken"
+
+    def test_a_recorded_call_does_not_need_its_arguments(self, jobs: Rowcall) -> None:
+        names = ["child"]
+
+        @jobs.task(name="child")
+        def child() -> str:
+            return "done"
+
+        @jobs.task
+        def parent(ctx: Context) -> object:
+            result = ctx.call("child", *names[1:])
+            return [result, ctx.wait_for("resume")]
+
+        job = parent.enqueue()
+        jobs.drain()
+        names.append("an argument that it does not take")
+        jobs.signal(job, "resume", 1)
+        jobs.drain()
+        assert jobs.get(job).result == ["done", 1]
+
     @pytest.mark.parametrize("twice", ["gather", "first", "awaited"])
     def test_a_call_is_passed_once(self, jobs: Rowcall, twice: str) -> None:
         @jobs.task
@@ -287,7 +358,7 @@ class TestGatheredCalls:
 
         @jobs.task
         def changed(ctx: Context) -> object:
-            return ctx.gather(lambda: ctx.call(square, 2) + 1, 5)
+            return ctx.gather(lambda: ctx.call(square, 2) + 1 if ctx.patched("new") else 0, 5)
 
         refused, job = two.enqueue(), changed.enqueue()
         jobs.drain()
@@ -452,6 +523,61 @@ class TestFamilies:
         assert jobs.get(child_id).parent_id == job.id
         jobs.delete(child_id)
 
+    def test_a_family_that_waits_is_not_deleted(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def leaf(ctx: Context) -> None:
+            ctx.wait_for("never")
+
+        @jobs.task
+        def middle(ctx: Context) -> None:
+            ctx.gather(partial(ctx.call, leaf), partial(ctx.call, leaf))
+
+        @jobs.task
+        def first(ctx: Context) -> None:
+            ctx.continue_with(middle)
+
+        @jobs.task
+        def top(ctx: Context) -> None:
+            ctx.call(first)
+            ctx.call(middle)
+
+        job = top.enqueue()
+        jobs.drain()
+        child, chain = jobs.list(parent=job).jobs  # the newest first
+        leaves = [leaf.id for leaf in jobs.list(parent=child).jobs]
+        with pytest.raises(WrongState, match=f"its child {child.id} has not ended; cancel it first"):
+            jobs.delete(job)
+        with pytest.raises(StillNeeded):
+            jobs.delete(max(leaves))
+        assert jobs.delete(status="scheduled") == 0
+        for cascade in (False, True):
+            with pytest.raises((StillNeeded, WrongState)):
+                jobs.delete_chain(chain.id, cascade=cascade)
+        jobs.cancel(job)
+        jobs.cancel_chain(chain.id)
+        jobs.drain()
+        assert {jobs.get(one).status for one in (job.id, child.id, *leaves)} == {"cancelled"}
+        assert jobs.delete_chain(chain.id) == 2
+        jobs.delete(job)
+        jobs.delete(child.id)
+
+    def test_a_parent_whose_children_are_detached_may_be_deleted(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def child(ctx: Context) -> object:
+            return ctx.wait_for("go")
+
+        @jobs.task
+        def parent(ctx: Context) -> object:
+            return ctx.call(child.using(detach=True))
+
+        job = parent.enqueue()
+        jobs.drain()
+        (detached,) = jobs.list(parent=job).jobs
+        jobs.delete(job)
+        jobs.signal(detached, "go", 5)
+        jobs.drain()
+        assert jobs.get(detached).result == 5
+
     def test_a_retry_calls_again_what_has_failed(self, jobs: Rowcall) -> None:
         works: list[int] = []
 
@@ -535,6 +661,7 @@ class TestFamilies:
         @jobs.task
         async def paid(ctx: Context) -> list[object]:
             first = await ctx.wait_for("paid")
+            await ctx.step("book", asyncio.sleep, 0)
             return [first, await ctx.wait_for("paid")]
 
         job = paid.enqueue()
@@ -551,6 +678,11 @@ class TestFamilies:
         jobs.signal(job, "paid", 4, key="evt_2")  # a webhook that comes again after the end
         with pytest.raises(WrongState):
             jobs.signal(job, "paid", 5, key="evt_3")
+        jobs.retry(job, from_step="book")  # the second wait takes its signal again, the first one keeps it
+        for value, key in enumerate(["evt_1", "evt_2", "evt_2"], 6):
+            jobs.signal(job, "paid", value, key=key)
+        jobs.drain()
+        assert jobs.get(job).result == [1, 7]
         other = paid.enqueue()
         with pytest.raises(InvalidOption, match="key"):
             jobs.signal(other, "paid", key="")

@@ -294,8 +294,8 @@ class TestClaimRows:
     ) -> None:
         """Plain SQL can write a ready row for a job that runs: that row goes, and the others are claimed."""
         other = jobs.enqueue("send")
-        columns = "queue, type, rank, turn, id, since, expires_at, lease, attempt"
-        row = f"queue, type, rank, {claimed[0].id}, {claimed[0].id}, since, expires_at, lease, attempt"
+        columns = 'queue, type, "rank", turn, id, since, expires_at, lease, attempt'
+        row = f'queue, type, "rank", {claimed[0].id}, {claimed[0].id}, since, expires_at, lease, attempt'
         store.execute(f"insert into rowcall_ready ({columns}) select {row} from rowcall_ready")
         clock.advance(1)
         claimer = worker if by_its_holder else StoreWorker(jobs, "other")
@@ -311,8 +311,8 @@ class TestClaimRows:
         running, other = (jobs.enqueue("send", limit=limit).id for _ in range(2))
         ready = worker.start_one()
         store.execute(f"update rowcall_job set lease = {lease} where id = {running}")
-        columns = "queue, type, rank, turn, id, since, expires_at, lease, attempt"
-        row = f"queue, type, rank, {running}, {running}, since, expires_at, {lease}, attempt"
+        columns = 'queue, type, "rank", turn, id, since, expires_at, lease, attempt'
+        row = f'queue, type, "rank", {running}, {running}, since, expires_at, {lease}, attempt'
         store.execute(f"insert into rowcall_ready ({columns}) select {row} from rowcall_ready where id = {other}")
         clock.advance(1)
         late = StoreWorker(jobs, "late")

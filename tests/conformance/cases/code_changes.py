@@ -80,6 +80,16 @@ class TestCodeChanges:
         repaired.drain()
         assert (repaired.get(job).status, repaired.get(job).result) == ("succeeded", "thanks")
 
+    def test_a_handler_that_catches_the_change_does_not_go_on(self, deploy: Deploy) -> None:
+        lines = "try:", '    ctx.step("{}", str, "1")', "except Exception:", "    pass"
+        old, new = (deploy(*(line.format(name) for line in lines)) for name in ("charge", "charge card"))
+        job = old.enqueue("order")
+        old.drain()
+        new.signal(job, "resume")
+        new.drain()
+        held = new.get(job)
+        assert (held.status, held.error_code, held.attempt) == ("pending", CODE, 0)
+
     def test_it_fails_when_the_grace_is_over(self, deploy: Deploy, clock: FakeClock) -> None:
         old, new = deploy(*FIRST), deploy(*SECOND)
         job = old.enqueue("order")

@@ -12,6 +12,7 @@ from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.store import Store
 
 
+@pytest.mark.no_tables
 class TestMigrations:
     @pytest.fixture
     def store(self, new_store: Callable[[], Store]) -> Store:

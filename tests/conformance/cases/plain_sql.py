@@ -219,7 +219,7 @@ class TestPlainSql:
         real.drain()
         for number in (done.id, 1_000_000, 1_000_001):
             store.execute(
-                "insert into rowcall_ready (queue, type, rank, turn, id, since, attempt)"
+                'insert into rowcall_ready (queue, type, "rank", turn, id, since, attempt)'
                 f" select 'default', 'note', -9, {number}, {number}, created_at, 0 from rowcall_job"
             )
         good = note.enqueue()

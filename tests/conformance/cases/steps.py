@@ -197,14 +197,19 @@ class TestSteps:
         def fetch(timeout: float = 5) -> float:
             return timeout
 
+        def get(url: str = "/", **options: float) -> float:
+            return fetch(**options)
+
         @jobs.task
         def handler(ctx: Context) -> list[float]:
             step: Any = ctx.step
             for wrong in (0, -1, "soon", True):
                 with pytest.raises(InvalidOption, match="timeout"):
                     step("wrong", len, "abc", timeout=wrong)
-            with pytest.raises(InvalidOption, match=r"fetch has a parameter of this name: pass functools\.partial"):
+            with pytest.raises(InvalidOption, match=r"fetch takes a parameter of this name: pass functools\.partial"):
                 ctx.step("fetch", fetch, timeout=3)
+            with pytest.raises(InvalidOption, match=r"get takes a parameter of this name: pass functools\.partial"):
+                ctx.step("get", get, timeout=3)
             with pytest.raises(InvalidOption, match="cannot be combined with connection"):
                 ctx.step("fetch", partial(fetch), timeout=3, connection=object())
             return [
@@ -324,17 +329,20 @@ class TestSteps:
         @jobs.task(key="one", on_duplicate="replace")
         def work(ctx: Context, number: int) -> int:
             doubled = ctx.step("double", lambda: number * 2)
+            index, paid = ctx.first(partial(ctx.wait_for, "paid"), partial(ctx.sleep, 1000))
             ctx.sleep(1)
-            return doubled
+            return doubled + (paid if index == 0 else 0)
 
         job = work.enqueue(1)
+        jobs.signal(job, "paid", 10, key="evt_1")
         jobs.drain()
         assert work.enqueue(2).id == job.id
         assert jobs.steps(job) == []
+        jobs.signal(job, "paid", 20, key="evt_1")  # the new arguments have not received it
         jobs.drain()
         clock.advance(1)
         jobs.drain()
-        assert jobs.get(job).result == 4
+        assert jobs.get(job).result == 24
 
     def test_a_large_result_is_read_back(self, jobs: Rowcall, clock: FakeClock) -> None:
         seen: list[int] = []

@@ -11,28 +11,51 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import aiomysql
 import aiosqlite
 import psycopg
+import pymysql
 
 from rowcall import Context
+from rowcall.drivers.mysql.connection import options_of
 from tests.crash.storm.tasks import AGAIN, CALM, chance_of, followed, jobs, lasts, noted
 from tests.crash.storm.terms import MAX_ATTEMPTS
 
-Connection = Any  # of sqlite3 or psycopg, or their async twins: the same as far as they are used here
-DATABASE_AWAY = (sqlite3.OperationalError, psycopg.OperationalError, psycopg.InterfaceError)
+Connection = Any  # of sqlite3, psycopg or PyMySQL, or their async twins: the same as far as they are used here
+DATABASE_AWAY = (sqlite3.OperationalError, psycopg.OperationalError, psycopg.InterfaceError, pymysql.MySQLError)
 
 
 class Undone(Exception):
     """Rolls a transaction back."""
 
 
+class Mysql(pymysql.Connection):  # type: ignore[misc]  # has no types
+    def execute(self, sql: str) -> Any:
+        cursor = self.cursor()
+        cursor.execute(sql)
+        return cursor
+
+
+class AsyncMysql(aiomysql.Connection):  # type: ignore[misc]  # has no types
+    async def execute(self, sql: str) -> None:
+        async with self.cursor() as cursor:
+            await cursor.execute(sql)
+
+
 URL = os.environ.get("STORM_URL", "")
 FILE = URL.removeprefix("sqlite:///") if URL.startswith("sqlite") else None
+IS_MYSQL = URL.startswith("mysql")
 
 
 @contextlib.contextmanager
 def transaction() -> Iterator[Connection]:
     """Commits at its end, unless an exception leaves it."""
+    if IS_MYSQL:
+        with Mysql(**options_of(URL)) as client:
+            client.begin()
+            yield client
+            client.commit()
+        return
     if FILE is None:
         with psycopg.connect(URL) as server:
             yield server
@@ -49,6 +72,15 @@ def transaction() -> Iterator[Connection]:
 
 @contextlib.asynccontextmanager
 async def async_transaction() -> AsyncIterator[Connection]:
+    if IS_MYSQL:
+        options = options_of(URL)
+        client = AsyncMysql(db=options.pop("database"), **options)
+        await client._connect()
+        async with client:  # which ends what was not committed
+            await client.begin()
+            yield client
+            await client.commit()
+        return
     if FILE is None:
         async with await psycopg.AsyncConnection.connect(URL) as server:
             yield server
@@ -61,6 +93,13 @@ async def async_transaction() -> AsyncIterator[Connection]:
             await file.execute("rollback")
             raise
         await file.execute("commit")
+
+
+def inserted(connection: Connection, statement: str) -> int:
+    """Insert a row, and return its id."""
+    if IS_MYSQL:  # MySQL has no RETURNING
+        return int(connection.execute(statement).lastrowid)
+    return int(connection.execute(f"{statement} returning id").fetchone()[0])
 
 
 def _inserted(ctx: Context) -> str:

@@ -9,17 +9,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
+import pymysql
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
+from rowcall.torture.arena import MysqlArena
+from rowcall.torture.proxy import CuttingProxy
 from tests.crash.storm.fleet import Fleet
 from tests.crash.storm.nursery import Child
-from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
+from tests.observe.plain_sql import PlainDatabase, PlainMysql, PlainPostgres, PlainSqlite
 from tests.postgres.support import ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 
@@ -129,6 +134,48 @@ class PostgresTarget:
             self._server.restart("immediate")
 
 
+class MysqlTarget:
+    """Every second process goes over a proxy that cuts connections, and loses replies."""
+
+    def __init__(self, server: MysqlServer) -> None:
+        self._server = server
+        self.url = server.create_database()
+        arena = MysqlArena(self.url, "storm", "")
+        self._proxy = CuttingProxy(arena.addresses(), arena.url_at)
+        self._urls_given = 0
+        self._crashes_left = 1
+        self.faults: dict[Fault, int] = {self._cut: 4, self._lose_replies: 3, self._crash: 1}
+
+    def next_url(self) -> str:
+        self._urls_given += 1
+        return self._proxy.url if self._urls_given % 2 else self.url
+
+    def database(self) -> PlainDatabase:
+        return PlainMysql(self.url)
+
+    def activity(self) -> str:
+        with closing(self.database()) as database:
+            return "\n".join(map(str, database.ask("show full processlist")))
+
+    def is_free(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._proxy.close()
+
+    def _cut(self, fleet: Fleet, chance: random.Random) -> None:
+        self._proxy.cut(chance, chance.randint(1, 4))
+
+    def _lose_replies(self, fleet: Fleet, chance: random.Random) -> None:
+        """The server does what it was asked, and the client never learns it."""
+        self._proxy.lose_replies(chance, 2)
+
+    def _crash(self, fleet: Fleet, chance: random.Random) -> None:
+        if self._crashes_left:
+            self._crashes_left -= 1
+            self._server.restart("immediate")
+
+
 class Faults:
     """One after another."""
 
@@ -154,7 +201,7 @@ class Faults:
                 self._fleet.fill_up(PRODUCERS)
                 self._let_them_work(round(NOTES_BETWEEN * self._chance.uniform(0.2, 1.8)))
                 fault = self._chance.choices(list(self._all), list(self._all.values()))[0]
-                with contextlib.suppress(sqlite3.OperationalError, psycopg.OperationalError):
+                with contextlib.suppress(sqlite3.OperationalError, psycopg.OperationalError, pymysql.OperationalError):
                     fault(self._fleet, self._chance)
                     self.happened[getattr(fault, "__name__", "")] += 1
                 self._resume(jobs)

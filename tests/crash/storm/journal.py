@@ -5,8 +5,10 @@ They write in the transaction that makes the change, so that what a worker belie
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
+from rowcall.store.mysql.words import milliseconds_of
 from tests.crash.storm.terms import FOLLOW_UP
 from tests.observe.plain_sql import PlainDatabase
 
@@ -103,6 +105,7 @@ _CLAIMED = """select 'update', job.id, job.type, job.key, job.status, 'running',
   job.max_attempts, job.lease, new.lease, job.lost, job.lost, new.worker, null, job.chain_id, job.chain_index,
   {run_at}, {created_at}, {began}, {at} from rowcall_job as job where job.id = new.job_id"""
 _FOLLOW = f"insert into storm_follow select new.id, {{}} where new.type = '{FOLLOW_UP}';"
+_EDGE = "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);"
 # what an attempt used in addition has a number below 0
 _START = "insert into storm_start select new.limit_key, {}, coalesce(new.units, 1) where new.number > 0;"
 _OF_JOB = {name: f"job.{name}" for name in ("run_at", "created_at")}
@@ -128,11 +131,7 @@ def _sqlite() -> list[str]:
         trigger("update", "job", _RECORD.format(changed)),
         trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
         trigger("insert", "claim", _RECORD.format(_CLAIMED.format(**{**times, **_OF_JOB}))),
-        trigger(
-            "insert",
-            "edge",
-            "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
-        ),
+        trigger("insert", "edge", _EDGE),
         trigger("insert", "start", _START.format("new.at")),
     ]
 
@@ -162,18 +161,40 @@ def _postgres() -> list[str]:
         *trigger("update", "job", _RECORD.format(f"values ({_UPDATED.format(**times)})"), _IS_NEWS),
         *trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
         *trigger("insert", "claim", _RECORD.format(_CLAIMED.format(**{**times, **of_job}))),
-        *trigger(
-            "insert",
-            "edge",
-            "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
-        ),
+        *trigger("insert", "edge", _EDGE),
         *trigger("insert", "start", _START.format(at)),
     ]
 
 
+def _mysql() -> list[str]:
+    """Here nothing says when a transaction began, so all of them began early."""
+    times = {name: milliseconds_of(f"new.{name}") for name in _OF_JOB} | {"began": "1", "at": "1"}
+    of_job = {name: milliseconds_of(column) for name, column in _OF_JOB.items()}
+
+    def trigger(event: str, table: str, body: str, when: str = "true") -> str:
+        name = f"storm_{table}_{event}"
+        body = f"if {when} then {body.replace(' where new.', ' from dual where new.')} end if;"
+        return f"create trigger {name} after {event} on rowcall_{table} for each row begin {body} end"
+
+    followed = _FOLLOW.format("json_value(new.payload, '$.job.id'), json_value(new.payload, '$.job.event')")
+    is_news = re.sub(r"(new\.\w+) is distinct from", r"not \1 <=>", _IS_NEWS)
+    return [
+        *TABLES.format(seq="seq bigint auto_increment primary key").split(";\n"),
+        trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})") + followed),
+        trigger("update", "job", _RECORD.format(f"values ({_UPDATED.format(**times)})"), is_news),
+        trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
+        trigger("insert", "claim", _RECORD.format(_CLAIMED.format(**{**times, **of_job}))),
+        trigger("insert", "edge", _EDGE),
+        trigger("insert", "start", _START.format(milliseconds_of("new.at"))),
+    ]
+
+
+_STATEMENTS = {"sqlite": _sqlite, "postgresql": _postgres, "mysql": _mysql}
+
+
 def install(database: PlainDatabase) -> None:
     """Once the tables of the queue are there."""
-    for statement in _sqlite() if database.url.startswith("sqlite") else _postgres():
+    for statement in _STATEMENTS[database.url.partition(":")[0]]():
         database.ask(statement)
 
 

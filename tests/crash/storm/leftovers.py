@@ -83,6 +83,7 @@ def _outcome_in(payload: str) -> list[str]:
 
 _TEXTS = {
     "sqlite": "select id, payload, result from rowcall_job",
+    "mysql": "select id, payload, result from rowcall_job",
     "postgresql": "select id, payload::text, result::text from rowcall_job",
 }
 

@@ -13,7 +13,7 @@ from rowcall.domain.errors import DataRefused
 from rowcall.domain.job import Chain
 from rowcall.operations.enqueue import Bound
 from tests.crash.storm import tasks
-from tests.crash.storm.effects import DATABASE_AWAY, Undone, effect, effect_async, transaction
+from tests.crash.storm.effects import DATABASE_AWAY, Undone, effect, effect_async, inserted, transaction
 from tests.crash.storm.tasks import jobs, notes
 from tests.crash.storm.terms import MAX_ATTEMPTS, MOST_UNITS, NEVER
 
@@ -166,11 +166,12 @@ class Producer:
     def _plain_sql(self) -> None:
         task, payload = self._chance.choice((("plain", "{}"), ("spot", '{"spot": 0}'), ("paced", '{"lane": 1}')))
         with transaction() as connection:
-            row = connection.execute(
+            job_id = inserted(
+                connection,
                 "insert into rowcall_job (type, payload, queue, max_attempts)"
-                f" values ('{task}', '{payload}', '{self._chance.choice(QUEUES)}', {MAX_ATTEMPTS}) returning id"
-            ).fetchone()
-        notes.write("enqueued", int(row[0]))
+                f" values ('{task}', '{payload}', '{self._chance.choice(QUEUES)}', {MAX_ATTEMPTS})",
+            )
+        notes.write("enqueued", job_id)
 
     def _own_transaction(self) -> None:
         """Rows of the app, and jobs that are there if and only if those are."""

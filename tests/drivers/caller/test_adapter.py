@@ -59,7 +59,7 @@ PRAGMAS = (
 # what MariaDB and MySQL list among their settings
 NO_SETTINGS = (
     *("timestamp", "last_insert_id", "identity", "insert_id", "in_transaction", "warning_count", "error_count"),
-    *("last_gtid", "rand_seed1", "rand_seed2", "pseudo_thread_id", "gtid_current_pos"),
+    *("last_gtid", "rand_seed1", "rand_seed2", "pseudo_thread_id", "gtid_current_pos", "statement_id"),
 )
 
 

@@ -6,16 +6,18 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
+from rowcall import Rowcall
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused, SchemaMismatch, StoreUnavailable
 from rowcall.drivers.mysql.connection import check_version, connect
 from rowcall.drivers.mysql.database import MysqlDatabase
 from rowcall.drivers.patience import patience
-from rowcall.store.statement import Parameter, Plan, Row, fetch, plain
+from rowcall.store.statement import Parameter, Plan, Row, as_json, fetch, plain
 from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.private_server import free_port
 
@@ -69,6 +71,11 @@ def test_settings_are_ours_whatever_the_server_says(mysql_server: MysqlServer, m
             cursor.execute("set global sql_mode = %s, global time_zone = %s, global foreign_key_checks = 1", before)
     assert "STRICT_ALL_TABLES" in str(mode)
     assert (zone, keys, is_long, backslash, joined) == ("+00:00", 1, 1, "\\", "ab")
+
+
+def test_certificates_are_loaded_once_per_process(mysql_url: str) -> None:
+    with closing(connect(mysql_url, Config())) as one, closing(connect(mysql_url, Config())) as other:
+        assert one.ctx is other.ctx
 
 
 def test_values_come_back_as_they_were(database: MysqlDatabase) -> None:
@@ -230,14 +237,53 @@ def test_a_server_that_cannot_be_used(mysql_server: MysqlServer, mysql_url: str)
     connect(over_socket, config(over_socket)).close()
 
 
+def test_a_password_that_needs_another_library(
+    mysql_server: MysqlServer, mysql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mysql_server.is_mariadb:
+        pytest.skip("MariaDB checks passwords in another way")
+    with closing(mysql_server.connect()) as root, root.cursor() as cursor:
+        cursor.execute("create user ann identified by 'hunter2'")
+    url = mysql_url.replace("root@", "ann:hunter2@")
+    try:
+        monkeypatch.setattr("pymysql._auth._have_cryptography", False)
+        monkeypatch.setattr("pymysql.connections.SSL_ENABLED", False)
+        with pytest.raises(StoreUnavailable, match="or connect over TLS"):
+            connect(url, config(url))
+    finally:
+        with closing(mysql_server.connect()) as root, root.cursor() as cursor:
+            cursor.execute("drop user ann")
+
+
+def test_ids_of_bulks_that_are_written_at_once(mysql_url: str) -> None:
+    """On MySQL, their numbers are mixed, and a trigger notes which ones are whose."""
+    with Rowcall(mysql_url) as jobs:
+        jobs.migrate()
+
+        @jobs.task
+        def work(bulk: int, place: int) -> None: ...
+
+        def enqueue(bulk: int) -> list[tuple[int, str]]:
+            payloads = [{"bulk": bulk, "place": place} for place in range(300)]
+            ids = [job.id for job in work.enqueue_many(payloads)]
+            return [(job_id, as_json(payload)) for job_id, payload in zip(ids, payloads, strict=True)]
+
+        with ThreadPoolExecutor(3) as threads:
+            told = [row for rows in threads.map(enqueue, range(9)) for row in rows]
+    with closing(connect(mysql_url, config(mysql_url))) as raw, raw.cursor() as cursor:
+        cursor.execute("select id, payload from rowcall_job order by id")
+        assert list(cursor.fetchall()) == sorted(told)
+
+
 @pytest.mark.parametrize(
     ("version", "problem"),
     [
-        ("8.4.3", "MySQL 8.4.3 cannot be used: it has no INSERT … RETURNING"),
+        ("8.0.16", "MySQL 8.0.16 is too old; 8.0.17 or newer is required"),
         ("10.5.29-MariaDB", "MariaDB 10.5.29 is too old; 10.6 or newer is required"),
     ],
 )
 def test_a_server_that_lacks_what_statements_need_is_refused(version: str, problem: str) -> None:
     with pytest.raises(StoreUnavailable, match=problem):
         check_version(version)
-    check_version("11.4.2-MariaDB-log")
+    for fits in ("11.4.2-MariaDB-log", "8.0.17", "9.7.4-2"):
+        check_version(fits)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall import Job, Rowcall, RowcallError, StoreUnavailable
 from rowcall.domain.errors import DataRefused
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import NewJob
@@ -89,6 +89,32 @@ def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threa
         else:
             assert jobs.get(future.result()).type == "task"
     assert jobs.stats().total == MANY - MANY // 10
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [("P0001", RowcallError), ("insufficient_privilege", StoreUnavailable), ("54000", StoreUnavailable)],
+)
+def test_a_row_that_a_rule_of_the_server_refuses_fails_alone(
+    jobs: Rowcall, mine: Connection, state: str, error: type[Exception]
+) -> None:
+    mine.execute(f"""
+        create function refuse() returns trigger language plpgsql as
+          $$ begin raise exception 'not this one' using errcode = '{state}'; end $$;
+        create trigger refuse before insert on rowcall_job for each row when (new.queue = 'bad')
+          execute function refuse()""")
+
+    async def enqueue_all() -> list[Job | BaseException]:
+        calls = (jobs.aenqueue("task", queue="bad" if number == 5 else "good") for number in range(20))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    try:
+        outcomes = asyncio.run(enqueue_all())
+    finally:
+        mine.execute("drop function refuse cascade")
+    assert [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, Job)] == [5]
+    assert (type(outcomes[5]), "not this one" in str(outcomes[5])) == (error, True)
+    assert jobs.stats().total == 19
 
 
 def test_a_shared_commit_that_is_cut_before_its_end_fails_no_one(

@@ -13,6 +13,8 @@ def commits_in(path: str | os.PathLike[str]) -> int:
     """The commits since the log was last restarted: the last frame of each carries the size of the database."""
     with open(f"{os.fspath(path)}-wal", "rb") as file:
         log = file.read()
+    if not log:
+        return 0
     page_bytes, _, salt_1, salt_2 = struct.unpack_from(">IIII", log, 8)
     commits = 0
     for at in range(_HEADER_BYTES, len(log) - _FRAME_HEADER.size, _FRAME_HEADER.size + page_bytes):

@@ -34,7 +34,8 @@ def test_an_answer_is_sent_and_the_timeline_has_who_sent_it(client: Client, aski
     assert late.status_code == 409
     assert "it was answered already" in late.json()["detail"]
     asking.drain()
-    assert client.post("/api/jobs/4/signals/bank/paid", {"value": {"cents": [12000]}}).status_code == 200
+    event = {"value": {"cents": [12000]}, "key": "evt_1"}
+    assert [client.post("/api/jobs/4/signals/bank/paid", event).status_code for _ in range(2)] == [200, 200]
     asking.drain()
     assert asking.get(4).result == ["approve", {"cents": [12000]}]
     answered = [event for event in asking.timeline(4) if event.event == "SIGNALLED"]
@@ -49,6 +50,7 @@ def test_an_answer_is_sent_and_the_timeline_has_who_sent_it(client: Client, aski
         ("/api/jobs/99/signals/approval", {"value": 1}, 404),
         ("/api/jobs/4/signals/approval", {"value": "approve", "position": 0}, 422),
         ("/api/jobs/4/signals/approval", {"value": "approve", "answer": 1}, 422),
+        ("/api/jobs/4/signals/approval", {"value": "approve", "key": ""}, 422),
         ("/api/jobs/4/signals/" + "x" * 201, {}, 422),
     ],
 )

@@ -43,7 +43,8 @@ def asking(filled: Rowcall) -> Rowcall:
 
 def test_questions_are_answered_on_the_page_that_lists_them(client: Client, asking: Rowcall) -> None:
     page = client.page("/waiting")
-    assert page.count("data-row") == 3
+    assert page.count("data-row") == 4
+    assert client.page("/waiting?asks=true").count("data-row") == 3
     assert 'Waiting for you</span><span class="count">3</span>' in page
     assert "Refund 120 € to &lt;Ann&gt;?" in page
     answer = {"json.value": '"reject <it>"', "position": "1"}
@@ -55,13 +56,15 @@ def test_questions_are_answered_on_the_page_that_lists_them(client: Client, aski
     refused = client.submit("/waiting", "/jobs/6/signals/review", {"json.value": '{"approved": null}'})
     assert (refused.status_code, "Expected `bool`, got `null`" in refused.text) == (422, True)
     client.submit("/waiting", "/jobs/6/signals/review", {"json.value": '{"approved": true, "note": "fine"}'})
-    assert "Nothing waits for you" in client.page("/waiting")
+    assert "/jobs/7/signals/bank%2Fpaid" in client.page("/waiting")
+    assert "Nothing waits for you" in client.page("/waiting?asks=true")
     asking.drain()
     assert [asking.get(job_id).result for job_id in (4, 5, 6)] == ["reject <it>", False, "fine"]
 
 
 def test_other_waits_are_in_a_tab_and_on_the_page_of_the_job(client: Client, asking: Rowcall) -> None:
-    assert "/jobs/7/signals/bank%2Fpaid" in client.page("/waiting?asks=false")
+    other = client.page("/waiting?asks=false")
+    assert ("/jobs/7/signals/bank%2Fpaid" in other, other.count("data-row")) == (True, 1)
     assert "/jobs/7/signals/bank%2Fpaid" in client.page("/jobs/7")
     client.submit("/jobs/7", "/jobs/7/signals/bank%2Fpaid", {"json.value": '{"cents": 5}', "position": "1"})
     page = client.page("/jobs/7")

@@ -41,7 +41,7 @@ from tests.store.postgres.stepping import InThread, StepConnection, Stepper, ste
 FOLLOWED = '{"failed":{"type":"note","queue":"notes"}}'
 """A follow-up that the rows of the jobs do not have, as they were written without the declaration of their task."""
 FAILURE = msgspec.structs.replace(decide(AttemptBudget(1, 5), Reported("NO:GOOD", "bad")), on_end=FOLLOWED)
-SHARE = int(os.environ.get("ROWCALL_TEST_MEETING_SHARE", "5"))
+SHARE = int(os.environ.get("ROWCALL_TEST_MEETING_SHARE", "10"))
 """An action comes after one statement of this many of another one."""
 FAR_AHEAD_MS = 4_000_000_000_000
 

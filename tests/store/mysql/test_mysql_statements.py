@@ -24,7 +24,7 @@ SAMPLES: dict[ParameterKind, object] = {
     ParameterKind.IDS: [1],
     ParameterKind.JSON: [],
 }
-REFUSED_VALUES = {1062, 1305, 1452, 1958, 4025}
+REFUSED_VALUES = {1048, 1062, 1305, 1452, 1958, 3819, 4025}
 """A row that is there, a savepoint or a job that is not, no base64, a rule of the table."""
 
 

@@ -8,10 +8,13 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.base.effects import drive
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict
 from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect
+from rowcall.store.counts.tallies import recount
 from rowcall.store.mysql.schema import MIGRATIONS
 from rowcall.store.mysql.tables import MysqlTables
 from rowcall.store.statement import Plan, Row, Statement, database_time, fetch, plain
@@ -44,6 +47,33 @@ def config(url: str) -> Config:
 def session(mysql_url: str) -> Iterator[MysqlSession]:
     with closing(connect(mysql_url, config(mysql_url))) as raw:
         yield MysqlSession(raw, config(mysql_url))
+
+
+def test_jobs_that_end_during_a_recount_are_counted_once(mysql_url: str) -> None:
+    with Rowcall(mysql_url) as jobs, closing(connect(mysql_url, config(mysql_url))) as raw:
+        jobs.task(name="plain")(lambda: None)
+        jobs.migrate()
+        session = MysqlSession(raw, config(mysql_url))
+        ended = 0
+
+        def end_one() -> None:
+            nonlocal ended
+            jobs.enqueue("plain")
+            jobs.drain()
+            ended += 1
+
+        def between(statement: Statement[object]) -> list[Row]:
+            end_one()
+            return session.execute(statement)
+
+        end_one()
+        session.begin()
+        drive(recount(queue_of(jobs).dialect), between)
+        session.commit()
+        assert ended == 5
+        assert jobs.stats().by_status["succeeded"] == ended
+        jobs.recount()
+        assert jobs.stats().by_status["succeeded"] == ended
 
 
 def state_of(session: MysqlSession) -> list[Row]:

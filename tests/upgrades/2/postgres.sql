@@ -521,7 +521,7 @@ alter table rowcall_start add column lease bigint
 -- next statement
 alter table rowcall_signal add column key text
 -- next statement
-alter table rowcall_signal add column received_at rowcall_moment_type
+alter table rowcall_signal add column received_by integer
 -- next statement
 alter table rowcall_quota add column set_concurrency integer
 -- next statement
@@ -563,7 +563,7 @@ drop index rowcall_job_held_by
 -- next statement
 create index rowcall_job_held_by on rowcall_job (held, priority desc, coalesce(turn, id), id) where held is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, 'ff2cc1b383ebc528')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '1bef57b598c0abac')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -588,7 +588,8 @@ execute function rowcall_index_tags()
 create function rowcall_take_fair_turn() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  new.turn := (
+  if new.status operator(pg_catalog.=) 'pending' and new.held is null then
+    new.turn := (
     select case when value_turn is null or value_turn < base then base
                 when coalesce(new.weight, 1) > (select count(*) from public.rowcall_job as other  where other.status = 'pending' and other.fair = new.fair
         and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
@@ -610,12 +611,12 @@ begin
           (select turn from public.rowcall_served where queue = new.queue and rank = ~new.priority
              and scope = case when new.fair like '[null,%' then '' else new.type end), 0) as last limit 1) as clock
       limit 1) as found);
+  end if;
   return new;
 end
 $body$
 -- next statement
-create trigger rowcall_job_fair_turn before insert on rowcall_job for each row
-when (new.fair is not null and new.status = 'pending' and new.held is null)
+create trigger rowcall_job_fair_turn before insert on rowcall_job for each row when (new.fair is not null)
 execute function rowcall_take_fair_turn()
 -- next statement
 create function rowcall_tell_of_jobs() returns trigger language plpgsql

@@ -513,7 +513,7 @@ alter table rowcall_start add column lease integer  constraint lease_is_integer 
 -- next statement
 alter table rowcall_signal add column key text  constraint key_is_text check (key is null or (key < x''))
 -- next statement
-alter table rowcall_signal add column received_at integer  constraint received_at_is_integer check (received_at is null or (received_at between -9007199254740992 and 9007199254740992 and received_at = cast(received_at as integer)))
+alter table rowcall_signal add column received_by integer  constraint received_by_is_integer check (received_by is null or (received_by between -9007199254740992 and 9007199254740992 and received_by = cast(received_by as integer)))
 -- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
@@ -553,7 +553,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'f95a78f2615570e6')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '5ed67ed23a0d9c45')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

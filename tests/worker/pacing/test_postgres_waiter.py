@@ -15,9 +15,9 @@ from rowcall.drivers.database import Connection
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
 from rowcall.store.statement import Query
-from rowcall.wake import waiter as waiter_module
+from rowcall.wake import waiter_and_file_watch as waiter_module
 from rowcall.wake.postgres_listener import Listener
-from rowcall.wake.waiter import Waker, Wakeup
+from rowcall.wake.waiter_and_file_watch import Waker, Wakeup
 from rowcall.worker.pacing.postgres_waiter import (
     BUSY_SECONDS,
     FIRST_DEAF_SECONDS,

@@ -104,6 +104,7 @@ def test_a_clock_of_another_machine_is_compared(postgres_url: str, monkeypatch: 
             connection.close()
 
 
+@pytest.mark.no_tables
 def test_the_wal_and_the_disk_of_a_file_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowcall.observe.health.OVERSIZED_WAL_BYTES", 0)
     monkeypatch.setattr("rowcall.observe.health.LITTLE_SPACE_BYTES", 2**62)

@@ -70,6 +70,15 @@ def require_http() -> None:
         raise click.ClickException(f"the dashboard needs {error.name}: pip install 'rowcall[http]'") from None
 
 
+def can_serve() -> bool:
+    """Return whether what the dashboard needs is installed."""
+    try:
+        require_http()
+    except click.ClickException:
+        return False
+    return True
+
+
 def serve(queue: Queue, settings: HttpSettings, host: str, port: int, root_path: str = "") -> None:
     """Serve the dashboard until SIGINT or SIGTERM, and say where."""
     from rowcall.http.serve import server_of

@@ -81,4 +81,4 @@ def show_report(report: Report) -> None:
     style = "bold red" if report.lost else "bold green"
     killed = "" if report.killed_pid is None else ", one of two worker processes killed halfway"
     show(f"{report.lost} lost, in {duration(report.seconds)}{killed}", style=style)
-    show("recovered: attempts that died with their worker, and were made again by another worker", style="dim")
+    show("recovered: attempts that died with their worker; their jobs ran again", style="dim")

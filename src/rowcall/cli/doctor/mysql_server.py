@@ -51,7 +51,7 @@ order by 1
 """
 TRIGGERS = """
 select count(*) from information_schema.triggers
-where trigger_schema = database() and event_object_table = '<job>' and trigger_name like '<prefix>job\\_%'
+where trigger_schema = database() and event_object_table = '<job>' and trigger_name like '<prefix>job_%'
 """
 OF_STATUS = {True: "information_schema.global_status", False: "performance_schema.global_status"}
 TRIGGERS_OF_JOBS = 6

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Session = orm.Session | orm.scoped_session[orm.Session]
 
+_DIALECTS = {"mariadb": "mysql"}  # SQLAlchemy's name for the same dialect, by the scheme of its URL
 _NUMBERED = {"pysqlite", "aiosqlite", "asyncpg"}
 _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
 _WITH_LISTS = {"pymysql", "mysqldb", "aiomysql", "asyncmy"}
@@ -92,8 +93,7 @@ def adapter(connection: object) -> Alchemy | AlchemyAsync | None:
 
 
 def _database(source: sqlalchemy.Engine | sqlalchemy.Connection | AsyncConnection) -> str:
-    name = source.dialect.name
-    return "mysql" if name == "mariadb" else name  # SQLAlchemy's name for the same dialect, by the scheme of its URL
+    return _DIALECTS.get(source.dialect.name, source.dialect.name)
 
 
 def _check(connection: sqlalchemy.Connection) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import select
+import ssl
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -17,7 +19,7 @@ from rowcall.base.effects import drive
 from rowcall.base.urls import is_clear
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import StoreUnavailable
-from rowcall.drivers.group_commit import NothingWritten
+from rowcall.drivers.group_commit import NothingWritten, OutcomeUnknown
 from rowcall.drivers.mysql.errors import cannot_connect, explained, is_lost
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.drivers.patience import current_patience
@@ -33,7 +35,7 @@ SHORTEST_REPLY_SECONDS = 1.0
 LONGEST_LOCK_WAIT_SECONDS, LOCK_WAIT_SECONDS = 1, 50
 MOST_AGGREGATED_BYTES = 2**30
 MOST_RECURSIONS = 1_000_000  # a queue may have thousands of tasks
-OLDEST_MARIADB = (10, 6)
+OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 17)  # the first one of MySQL with that collation
 # texts in statements are compared with names, byte by byte; each server calls that collation in its own way
 COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 URL_PARAMETERS = ("unix_socket", "ssl_ca", "ssl_cert", "ssl_key")
@@ -48,7 +50,7 @@ BEGIN_SNAPSHOT = ("set transaction isolation level repeatable read", "start tran
 
 _FORM = "mysql://user@host/database"
 _ESCAPING = f"Write {_FORM}; in a password, write %, @, /, ?, # and spaces as %25, %40, %2F, %3F, %23 and %20"
-_UNSURE = "It is unknown whether the last write was committed: it may have been written"
+_SHA2_ADVICE = "pip install cryptography; or connect over TLS (ssl_ca) or a socket (unix_socket)"
 
 
 def _number(value: str) -> int | float:
@@ -87,12 +89,26 @@ def options_of(url: str) -> dict[str, Any]:
     }
 
 
+class PymysqlConnection(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
+    """Loads the certificates of the system once per process: for each connection it would take longer than the rest."""
+
+    def _create_ssl_ctx(self, options: dict[str, Any]) -> ssl.SSLContext:
+        context: ssl.SSLContext = super()._create_ssl_ctx(options) if options else _default_tls()
+        return context
+
+
+@functools.cache
+def _default_tls() -> ssl.SSLContext:
+    context: ssl.SSLContext = pymysql.Connection(defer_connect=True).ctx
+    return context
+
+
 def connect(url: str, config: Config, *, hurried: bool = False) -> pymysql.Connection:
     """Return a connection in autocommit mode. A `hurried` one waits only briefly for locks."""
     options = options_of(url)
     name = shown(url)
     connect_seconds = max(SHORTEST_CONNECT_SECONDS, min(config.busy_timeout_seconds, LONGEST_CONNECT_SECONDS))
-    raw = pymysql.connect(
+    raw = PymysqlConnection(
         **options,
         charset="utf8mb4",
         autocommit=True,
@@ -108,6 +124,9 @@ def connect(url: str, config: Config, *, hurried: bool = False) -> pymysql.Conne
         except pymysql.MySQLError as error:
             _close_socket(raw)
             raise cannot_connect(error, url) from None  # its traceback has the password
+        except RuntimeError as error:  # MySQL's way of checking passwords
+            _close_socket(raw)
+            raise StoreUnavailable(f"{name}: {error}", _SHA2_ADVICE) from None
         _set_up(raw, config, hurried=hurried)
     except pymysql.MySQLError as error:
         raw.close()
@@ -126,13 +145,10 @@ def _close_socket(raw: pymysql.Connection) -> None:
 def check_version(version: str) -> None:
     """Raise `StoreUnavailable` for a server that lacks what the statements need."""
     number = version.partition("-")[0]
-    if "mariadb" not in version.lower():
-        raise StoreUnavailable(
-            f"MySQL {number} cannot be used: it has no INSERT … RETURNING", "Use MariaDB 10.6 or newer, or PostgreSQL"
-        )
-    if tuple(map(int, number.split("."))) < OLDEST_MARIADB:
-        needed = ".".join(map(str, OLDEST_MARIADB))
-        raise StoreUnavailable(f"MariaDB {number} is too old; {needed} or newer is required", "Upgrade the server")
+    kind, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in version.lower() else ("MySQL", OLDEST_MYSQL)
+    if tuple(map(int, number.split("."))) < oldest:
+        needed = ".".join(map(str, oldest))
+        raise StoreUnavailable(f"{kind} {number} is too old; {needed} or newer is required", "Upgrade the server")
 
 
 def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
@@ -150,7 +166,10 @@ def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
     }
     with raw.cursor() as cursor:
         cursor.execute(f"set names utf8mb4 collate {COLLATION}")
-        cursor.execute("set session " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
+        cursor.execute(
+            "set session /*!80000 information_schema_stats_expiry = 0, */ "
+            + ", ".join(f"{name} = {value}" for name, value in settings.items())
+        )
         cursor.execute("set session transaction isolation level read committed")
 
 
@@ -267,7 +286,7 @@ class MysqlSession:
 
     def _another(self) -> pymysql.Connection:
         raw = self._raw
-        return pymysql.connect(
+        return PymysqlConnection(
             host=raw.host, port=raw.port, user=raw.user, password=raw.password, unix_socket=raw.unix_socket
         )
 
@@ -288,7 +307,7 @@ class MysqlSession:
         """Explain an error at a moment when the server may already have committed."""
         explained_error = self._explained(error)
         if is_lost(error) and isinstance(explained_error, StoreUnavailable):
-            return StoreUnavailable(explained_error.problem, _UNSURE)
+            return OutcomeUnknown(explained_error.problem)
         return explained_error
 
 

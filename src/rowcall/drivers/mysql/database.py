@@ -21,10 +21,10 @@ from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import IdentityQuery, ServerQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import NothingWritten
+from rowcall.drivers.host_notification_file import NotificationFiles
 from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect, options_of
 from rowcall.drivers.mysql.errors import of_any_driver
 from rowcall.drivers.mysql.pool import MysqlPool
-from rowcall.drivers.notification_file import NotificationFiles
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted

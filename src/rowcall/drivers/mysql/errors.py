@@ -21,11 +21,11 @@ from rowcall.drivers.caller.adapter import HALF_READ, several_statements
 # the server has gone away, the connection was lost or ended, the server is stopping, a packet did not come
 _LOST = {0, 1053, 1152, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
 # deadlock, lock wait, a row changed since it was read, a lock that was not waited for
-_CONFLICTS = {1213, 1205, 1020, 3572}
+_CONFLICTS = {1213, 1205, 1020, 1412, 3572}  # 1412: tables are being made
 _INTERRUPTED = {1317, 1969, 3024}
 _NO_TABLES = {1054, 1146, 1356}
 _REFUSED_USER = {1044, 1045, 1049, 1698}
-_NO_RIGHT = {1142, 1143, 1227, 1370}
+_NO_RIGHT = {1142, 1143, 1227, 1370, 1419}
 _READ_ONLY = {1290, 1792, 1836}
 _FULL = {3, 1021, 1041, 1114}
 _TOO_MANY = {1040, 1203, 1226}

@@ -18,7 +18,7 @@ from rowcall.base.clock import SYSTEM_CLOCK, jittered
 from rowcall.base.effects import drive
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
-from rowcall.drivers.group_commit import NothingWritten
+from rowcall.drivers.group_commit import NothingWritten, OutcomeUnknown
 from rowcall.drivers.patience import current_patience, patience
 from rowcall.drivers.postgres.errors import (
     NoReply,
@@ -53,7 +53,6 @@ _PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_me
 _pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.WeakKeyDictionary()
 
 
-_UNSURE = "It is unknown whether the last write was committed: it may have been written"
 BEGIN = "begin isolation level read committed"
 BEGIN_SNAPSHOT = "begin isolation level repeatable read, read only"
 
@@ -384,7 +383,7 @@ class Session:
         """Explain an error at a moment when the server may already have committed."""
         explained = self._explained(error)
         if is_lost(error) and isinstance(explained, StoreUnavailable):
-            return StoreUnavailable(explained.problem, _UNSURE)
+            return OutcomeUnknown(explained.problem)
         return explained
 
 

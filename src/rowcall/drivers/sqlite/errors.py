@@ -15,7 +15,9 @@ from rowcall.domain.errors import (
     SchemaMismatch,
     StoreUnavailable,
 )
+from rowcall.drivers.group_commit import OutcomeUnknown
 
+_IO_ERROR = "SQLITE_IOERR"
 _PROBLEMS = {
     "SQLITE_BUSY_SNAPSHOT": (
         "{path}: another connection wrote after this transaction had read, so SQLite refuses its write",
@@ -26,7 +28,7 @@ _PROBLEMS = {
         "{path} is read-only for this user",
         "The file and its folder must both be writable: SQLite keeps files next to it",
     ),
-    "SQLITE_IOERR": (
+    _IO_ERROR: (
         "{path}: reading or writing failed ({error})",
         "Check the disk, its space and quotas (rowcall doctor helps)",
     ),
@@ -46,7 +48,8 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
     name = getattr(error, "sqlite_errorname", None) or ""
     for beginning, (problem, advice) in _PROBLEMS.items():
         if name.startswith(beginning):
-            return StoreUnavailable(problem.format(path=path, error=error), advice)
+            kind = OutcomeUnknown if beginning == _IO_ERROR else StoreUnavailable
+            return kind(problem.format(path=path, error=error), advice)
     if name == "SQLITE_FULL":
         advice = "Nothing of this call was written; free some space and call again"
         return DiskFull(f"{path}: the disk is full", advice)

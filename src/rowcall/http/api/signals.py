@@ -25,15 +25,18 @@ class Signalled(Value, frozen=True, kw_only=True):
 
 
 class WaitsQuery(EndpointInput, frozen=True, kw_only=True):
-    """A page of the waits that ask people, or of the others."""
+    """A page of all waits, of the questions for people, or of the other waits."""
 
-    asks: bool = True
+    asks: bool | None = None
     limit: int = 50
     cursor: str | None = None
 
 
 async def list_waits(call: Call, query: WaitsQuery) -> OpenWaits:
-    """List the waits for signals that have no answer, the longest first: by default, the questions for people."""
+    """List the waits for signals that have no answer, the longest first.
+
+    With `asks=true`, only the questions for people; with `asks=false`, only the others.
+    """
     found = await call.read(signals.open_waits(call.queue, asks=query.asks, limit=query.limit, cursor=query.cursor))
     return OpenWaits(waits=call.all_scrubbed(found.waits), next_cursor=found.next_cursor)
 

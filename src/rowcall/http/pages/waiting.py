@@ -1,4 +1,4 @@
-"""Waiting for you: the questions that handlers ask people, each with a form for the answer."""
+"""Waiting for you: what handlers ask people, and the other signals that they wait for, each with a form."""
 
 from __future__ import annotations
 

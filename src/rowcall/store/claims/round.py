@@ -32,6 +32,7 @@ from rowcall.store.queries.claims import (
     Work,
     all_plain,
     any_fair,
+    any_of,
     any_retry,
     takes,
     task_of,
@@ -234,7 +235,7 @@ class Round:
         any_limited = not all_plain(ready) and any(job.limits is not None or job.ordered is not None for job in ready)
         if limits.of_task or limits.of_queue or limits.ordered:
             declared = limits.of_task.keys() | limits.ordered.keys()
-            any_limited = any_limited or any(job.type in declared or job.queue in limits.of_queue for job in ready)
+            any_limited = any_limited or any_of(ready, declared, limits.of_queue)
         self._is_limited |= any_limited
         return any_limited
 

@@ -9,7 +9,7 @@ import msgspec
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.store.batches.finishing import batches_left_by, finish_over
-from rowcall.store.control.single_actions import cancel_locked, complete_locked
+from rowcall.store.control.single_actions import cancel_locked, complete_locked, kept_by_family
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.waiting import skip_steps
 from rowcall.store.jobs.inspect import find
@@ -99,6 +99,8 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
         if step.status is Status.RUNNING:
             allowed = [*map(str, WAITING), *map(str, FINISHED)]
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
+    for obstacle in (yield from kept_by_family(dialect, doomed.values())).values():
+        raise obstacle
     orders = yield from orders_of(dialect, list(doomed))
     for job_id in sorted(doomed, reverse=True):
         yield from dialect.ask(DELETE, [job_id])

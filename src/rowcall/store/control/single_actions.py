@@ -28,7 +28,7 @@ from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.ends import LEASES
 from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, FALLEN, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE as DELETE_JOBS
-from rowcall.store.queries.steps import END_SLEEPS
+from rowcall.store.queries.steps import END_SLEEPS, OPEN_CHILDREN
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.schema import LAST_DEADLINE_MS
 from rowcall.store.statement import Plan
@@ -346,38 +346,56 @@ def prioritize_locked(dialect: Dialect, jobs: Sequence[Job], priority: int, acto
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     job = yield from _allowed(dialect, job_id, DELETE)
-    for waiting in (yield from delete_locked(dialect, [job])).values():
-        raise StillNeeded(job_id, waiting)
+    for obstacle in (yield from delete_locked(dialect, [job])).values():
+        raise obstacle
 
 
-def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
-    """Delete locked jobs that do not run. Keep jobs that others wait for, and return them with those others."""
-    needed = yield from _needed_by_parents(dialect, jobs)
-    jobs = [job for job in jobs if job.id not in needed]
+def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, RowcallError]]:
+    """Delete locked jobs that do not run. Keep jobs that others need, and return them with the reasons."""
+    kept = yield from kept_by_family(dialect, jobs)
+    jobs = [job for job in jobs if job.id not in kept]
     orders = yield from orders_of(dialect, [job.id for job in jobs])
     awaited = {job.id for job in jobs} | {job.chain_id for job in jobs if job.chain_id is not None}
     if not (yield from dialect.ask(DEPENDANTS, sorted(awaited))):
         yield from dialect.ask(DELETE_JOBS, [job.id for job in jobs])
     else:
+        keepers: set[int | None] = set()
         for job in jobs:
-            waiting = yield from _waiting_for(dialect, job)
-            if waiting:
-                needed[job.id] = waiting
+            if job.parent_id in keepers and job.parent_id is not None:
+                kept[job.id] = StillNeeded(job.id, [job.parent_id])
+            elif waiting := (yield from _waiting_for(dialect, job)):
+                kept[job.id] = StillNeeded(job.id, waiting)
             else:
                 yield from dialect.ask(DELETE_JOBS, [job.id])
+                continue
+            if job.status not in FINISHED:
+                keepers.add(job.id)
     yield from ready_heads(dialect, orders)
-    yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
+    yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in kept])
     yield from finish_over(dialect, batches_left_by(jobs), wait=False)
-    return needed
+    return kept
 
 
-def _needed_by_parents(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
-    """Return children of jobs that have not ended, each with its parent: the ids may be read there."""
-    deleted = {job.id for job in jobs}
-    parents = {job.parent_id for job in jobs if job.parent_id is not None} - deleted
+def kept_by_family(dialect: Dialect, jobs: Iterable[Job]) -> Plan[dict[int, RowcallError]]:
+    """Return jobs that cannot be deleted, with the reasons: a parent that has not ended keeps its children, and needs
+    to be cancelled first if they have not ended.
+    """
+    jobs = sorted(jobs, key=lambda job: job.id)  # parents first
+    unended = {job.id: job for job in jobs if job.status not in FINISHED}
+    kept: dict[int, RowcallError] = {}
+    for parent in (yield from dialect.ask(OPEN_CHILDREN, sorted(unended))) if unended else ():
+        some = f"its child {parent.child_id} has" if parent.number == 1 else f"{parent.number} of its children have"
+        job, problem = unended[parent.parent_id], f"{some} not ended; cancel it first"
+        kept[job.id] = WrongState(job.id, str(job.status), "delete", [*map(str, FINISHED)], problem)
+    parents = {job.parent_id for job in jobs if job.parent_id is not None}
     rows = (yield from dialect.ask(LEASES, sorted(parents))) if parents else []
-    unended = {job_id for job_id, _, status, _ in rows if status not in FINISHED}
-    return {job.id: [job.parent_id] for job in jobs if job.parent_id is not None and job.parent_id in unended}
+    keepers = {job_id for job_id, _, status, _ in rows if status not in FINISHED}
+    keepers -= unended.keys() - kept.keys()
+    for job in jobs:
+        if job.parent_id in keepers and job.id not in kept:
+            kept[job.id] = StillNeeded(job.id, [job.parent_id])
+            keepers |= {job.id} & unended.keys()
+    return kept
 
 
 def _waiting_for(dialect: Dialect, job: Job) -> Plan[list[int]]:

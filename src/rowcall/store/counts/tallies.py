@@ -250,7 +250,7 @@ def _bounded(jobs: int) -> int:
 def recount(dialect: Dialect) -> Plan[None]:
     """Count all finished jobs again, and set missing finish times."""
     q = queries
-    for query in (q.LOCK_TALLIES, q.FINISH_FINISHED, q.DROP_TOTALS, q.VOID_TALLIES, q.COUNT_FINISHED):
+    for query in (q.LOCK_TALLIES, q.FINISH_FINISHED, q.DROP_TOTALS, q.COUNT_FINISHED):
         yield from dialect.ask(query)
 
 

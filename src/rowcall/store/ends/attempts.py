@@ -21,7 +21,7 @@ from rowcall.store.ends.after import Locked, after_end
 from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
-from rowcall.store.limits.holds import NotedEnd, note_ends
+from rowcall.store.limits.holds_and_breakers import NotedEnd, note_ends
 from rowcall.store.queries import ends as queries
 from rowcall.store.queries.claims import LOCK_CLAIMS, MAKE_READY, RENEW, RUNNING_IDS, EndedClaim, Fence, Mark
 from rowcall.store.queries.control import LOCK_JOBS

@@ -18,7 +18,7 @@ from rowcall.store.new_job import Inserted, RelatedJob
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.control import RECORD_EVENTS
 from rowcall.store.queries.flows import Holder, Replacement, Unique
-from rowcall.store.queries.steps import CHECK_PARENTS, DELETE_STEPS
+from rowcall.store.queries.steps import CHECK_PARENTS, DELETE_STEPS, FORGET_RECEIVED
 from rowcall.store.statement import Plan
 
 Holders = dict[tuple[str, str], Job]
@@ -166,6 +166,7 @@ def _replace(dialect: Dialect, replacements: dict[int, Replacement]) -> Plan[set
     yield from retag(dialect, replaced)
     if claimed := [row.job_id for row in rows if row.lease]:
         yield from dialect.ask(DELETE_STEPS, claimed)
+        yield from dialect.ask(FORGET_RECEIVED, claimed)
         yield from dialect.ask(CHECK_PARENTS, claimed)  # the next round of a worker cancels their children
     return set(replaced)
 

@@ -23,7 +23,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import put_openings
 from rowcall.store.limits.audit import audit
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE, numbers_in
-from rowcall.store.limits.holds import end_holds
+from rowcall.store.limits.holds_and_breakers import end_holds
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.attention import HELD_BACKLOGS, HeldBacklog
 from rowcall.store.queries.counts import NOW

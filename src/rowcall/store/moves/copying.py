@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+import msgspec
+
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import check_parents, check_unsure_edges
 from rowcall.store.moves.guards import WRITES_OF_MOVE
-from rowcall.store.moves.state import AWAY, HERE, MoveState, change_state, state_of
+from rowcall.store.moves.state import AWAY, HERE, SEALING, WATCHED, MoveState, change_state, state_of
 from rowcall.store.moves.tables import DELETE_READY, MAKE_READY, MOVED, OWNED, READY_KEYS, WHOLE
 from rowcall.store.queries.counts import ADD_SETTING, DROP_SETTING
 from rowcall.store.queries.flows import UNSURE_EDGES
@@ -211,16 +213,35 @@ def open_target(dialect: Dialect, before: MoveState, after: MoveState | None) ->
 
 
 def seal(dialect: Dialect, before: MoveState, after: MoveState) -> Plan[int]:
-    """Refuse all writes to the source from now on, if no attempt runs. Return how many do: then nothing was changed."""
+    """Refuse all writes to the source from now on, if no attempt runs. Return how many do: then nothing was changed.
+
+    Where each of these statements commits, who is refused before the end finds out that it has to wait.
+    """
     code = yield from dialect.move_code()
+    sealing = msgspec.structs.replace(before, phase=SEALING)
+    if (yield from state_of(dialect, AWAY)) != sealing:  # else this plan is repeated
+        yield from change_state(dialect, AWAY, before, sealing)
     yield from run_all(dialect, code.close)  # waits for others that write; from now on no one else does
     unsettled = yield from count_unsettled(dialect)
     if unsettled:
         yield from run_all(dialect, code.open)
+        yield from change_state(dialect, AWAY, sealing, before)
         return unsettled
-    yield from change_state(dialect, AWAY, before, after)
+    yield from change_state(dialect, AWAY, sealing, after)
     yield from dialect.shared("delete from <worker>")  # each registers again, and is refused
     return 0
+
+
+def unseal(dialect: Dialect, before: MoveState, holder: str) -> Plan[MoveState]:
+    """Let others write to a source again that was about to be sealed, and take it over. Return its state."""
+    code = yield from dialect.move_code()
+    taken = msgspec.structs.replace(before, holder=holder)
+    if (yield from state_of(dialect, AWAY)) != taken:
+        yield from change_state(dialect, AWAY, before, taken)
+    yield from run_all(dialect, code.open)
+    watched = msgspec.structs.replace(taken, phase=WATCHED)
+    yield from change_state(dialect, AWAY, taken, watched)
+    return watched
 
 
 def settle_rest(dialect: Dialect) -> Plan[int]:

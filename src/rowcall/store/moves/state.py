@@ -15,7 +15,7 @@ from rowcall.store.statement import Plan, as_json
 
 AWAY, HERE = "move_away", "move_here"
 """The settings with the state, of the source and of the target."""
-WATCHED, SEALED = "watched", "sealed"
+WATCHED, SEALING, SEALED = "watched", "sealing", "sealed"
 FILLING, OPENING, OPEN = "filling", "opening", "open"
 
 
@@ -24,7 +24,7 @@ def _taken_over() -> StoreUnavailable:
 
 
 class MoveState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a move is: the source is WATCHED, then SEALED; the target is FILLING, OPENING, then OPEN."""
+    """How far a move is: the source is WATCHED, SEALING, then SEALED; the target is FILLING, OPENING, then OPEN."""
 
     id: str
     holder: str

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from rowcall.store.mysql.words import adapted
+from rowcall.store.queries.batches import ADD_BATCH
+from rowcall.store.statement import Otherwise
+
+add_batch = (str(adapted(str(ADD_BATCH.text))), Otherwise("select last_insert_id()"))
 share_batches = "select id, sealed_at is not null from <batch> where id in $1 order by id lock in share mode"
 lock_batches = "select id from <batch> where id in $1 order by id for update"
 lock_free_batches = f"{lock_batches} skip locked"

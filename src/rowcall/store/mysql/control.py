@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_COUNT, given, time_of
+from rowcall.store.mysql.words import COLLATION, MOST_COUNT, given, time_of
 from rowcall.store.queries.control import REASON
 
 interrupted = f"""
@@ -19,7 +19,7 @@ interrupted = f"""
     select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > <now>
     union all
     select 0, 0, 1, null, 'limit:' || <ms:open_until> || ':' || limit_key from <breaker> where open_until > <now>"""
-_GIVEN = """json_value($2, concat('$."', job.id, '"[{}]'))"""
+_GIVEN = f"""nullif(json_unquote(json_extract($2, concat('$."', job.id, '"[{{}}]'))) collate {COLLATION}, 'null')"""
 _RUN_AT = f"coalesce({time_of(_GIVEN.format(1))}, <now>)"
 rerun = f"""
     update json_table(json_keys($2), '$[*]' columns (id bigint path '$')) as listed

@@ -55,6 +55,7 @@ remove_shorter = (
     from {_SHORTER} straight_join <history> as past on past.id = chosen.id order by past.id""",
     f"delete past from {_SHORTER} straight_join <history> as past on past.id = chosen.id",
 )
+lock_tallies = "select count(*) from (select id from <tally> for update) as locked"
 drop_empty_totals = "delete from <total> where jobs = 0"
 add_totals = f"""
     insert into <total> (status, queue, type, error_code, attempt, jobs)

@@ -138,14 +138,12 @@ class MysqlDialect:
     ) -> Plan[list[Inserted]]:
         if len(payloads) == 1 and job.is_plain and self._catalogue.now_ms() is None:
             fields = job.type, job.queue, payloads[0], job.priority, job.max_attempts
-            rows = yield self._catalogue.statement(queries.INSERT_PLAIN, *fields)
+            rows = yield from self.ask(queries.INSERT_PLAIN, *fields)
             job_id, created_at_ms, _ = cast("tuple[int, int, int]", rows[0])
             return [Inserted(job_id, "pending", created_at_ms, created_at_ms, None)]
-        texts = payloads
-        if derived is not None:
-            texts = [f"[{text},{as_json(row)[1:]}" for text, row in zip(payloads, derived, strict=True)]
-        values = (*fields_of(job, f"[{','.join(texts)}]"), int(derived is not None))
-        rows = yield self._catalogue.statement(queries.INSERT, *values)
+        none: Sequence[Derived | tuple[()]] = [()] * len(payloads)
+        texts = [(text, *row) for text, row in zip(payloads, derived or none, strict=True)]
+        rows = yield from self.ask(queries.INSERT, *fields_of(job, as_json(texts)), int(derived is not None))
         inserted = [Inserted(*row) for row in cast("list[tuple[int, str, int, int, int | None]]", rows)]
         return sorted(inserted, key=attrgetter("id"))
 

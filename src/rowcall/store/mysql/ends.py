@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store.mysql.claims import OF_READY
-from rowcall.store.mysql.words import MOST_COUNT, MOST_LEASE, given, time_of
+from rowcall.store.mysql.words import COLLATION, MOST_COUNT, MOST_LEASE, OF_JSON, TEXT, given, inserted, time_of
 from rowcall.store.queries.ends import OVERDUE, Settlement, Success, also_unfit, of_claim
 from rowcall.store.schema import HAS_DEADLINE, NEXT_COLUMNS, NO_CLAIM
 
@@ -155,28 +155,37 @@ end_waiting = (
 any_followed = """
     select exists (select 1 from <job> where id between $1 and $2
                    and (on_end is not null or batch_id is not null or parent_id is not null))"""
-_WHOLE = "cast(json_value(next, '$.{}') as signed)"
-_AT = "coalesce(finished_at, <now>)"
-follow_up = f"""
+_AT = "coalesce(job.finished_at, <now>)"
+_QUOTED = f"json_quote(job.{{}}) collate {COLLATION}"
+_ABOUT = {
+    **{name: _QUOTED.format(column) for name, column in (("type", "type"), ("queue", "queue"), ("event", "status"))},
+    **{name: f"job.{name}" for name in ("attempt", "max_attempts")},
+    **{name: f"coalesce({_QUOTED.format(name)}, 'null')" for name in ("error_code", "error_detail")},
+    "result": "coalesce(job.result, 'null')",
+    "arguments": f"case when json_type(job.payload) {OF_JSON} = 'OBJECT' then job.payload"
+    f" else concat('{{\"{RAW_KEY}\":', {_QUOTED.format('payload')}, '}}') end",
+}
+_PAYLOAD = ", ".join(f"""',"{name}":', {value}""" for name, value in _ABOUT.items())
+# texts of JSON are joined: as JSON values, they lose the order of keys, and large numbers
+follow_up = inserted(f"""
     insert into <job> {NEXT_COLUMNS}
-    select json_value(next, '$.type'), json_value(next, '$.queue'), coalesce({_WHOLE.format("priority")}, 0),
-           greatest(1, coalesce({_WHOLE.format("max_attempts")}, 1)), <to:enqueue>, {_AT}, {_AT}, trace_context, tags,
-           json_object('job', json_object(
-             'id', id, 'type', type, 'queue', queue, 'event', status, 'attempt', attempt, 'max_attempts', max_attempts,
-             'error_code', error_code, 'error_detail', error_detail, 'result', json_compact(result),
-             'arguments', case when json_type(payload) = 'OBJECT' then json_compact(payload)
-                               else json_object('{RAW_KEY}', payload) end))
-    from (select job.*, json_extract(on_end, concat('$.', status)) as next from <job> as job
-          where id in $2 and on_end is not null and status in <finished> order by id) as job
-    where char_length(json_value(next, '$.type')) between 1 and 200
-      and char_length(json_value(next, '$.queue')) between 1 and 200
-    returning id"""
+    select next.type, next.queue, coalesce(next.priority, 0), greatest(1, coalesce(next.max_attempts, 1)),
+           <to:enqueue>, {_AT}, {_AT}, job.trace_context, job.tags,
+           concat('{{"job":{{"id":', job.id, {_PAYLOAD}, '}}}}')
+    from <job> as job force index (primary)
+    join json_table(json_extract(job.on_end, concat('$.', job.status)), '$' columns (
+      type {TEXT} path '$.type', queue {TEXT} path '$.queue', priority bigint path '$.priority',
+      max_attempts bigint path '$.max_attempts')) as next
+    where job.id in $2 and job.status in <finished>
+      and char_length(next.type) between 1 and 200 and char_length(next.queue) between 1 and 200
+    order by job.id
+    returning id""")
 _BLOB = f"concat('$.job.', part.name, '.{BLOB_KEY}')"
 keep_blobs = f"""
     insert into <blob_ref> (job_id, digest)
-    select job.id, substr(json_value(job.payload, {_BLOB}), 8)
+    select job.id, substr(json_unquote(json_extract(job.payload, {_BLOB})), 8)
     from <job> as job join (select 'arguments' as name union all select 'result') as part
-    where job.id in $1 and json_type(json_extract(job.payload, {_BLOB})) = 'STRING'
+    where job.id in $1 and json_type(json_extract(job.payload, {_BLOB})) {OF_JSON} = 'STRING'
     on duplicate key update digest = values(digest)"""
 add_on_end = (
     "select id from <job> where id in $1 and on_end is null order by id for update",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, adapted, given, milliseconds_of, noted, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, TEXT, adapted, given, inserted, milliseconds_of, noted, time_of
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
     FELL,
@@ -61,7 +61,7 @@ def _mark_free(edges: str, unsure: int) -> tuple[str, str, str]:
 list_chains = str(adapted(str(LIST_CHAINS.text))).replace("limit <int:4>", "order by id desc limit <int:4>")
 # the level of one transaction alone cannot be asked
 isolation = "select 'unknown'"
-insert_each = f"""
+insert_each = inserted(f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, `key`, limits, target, fair, weight, ordered,
                        order_blocks, chain_id, chain_index, batch_id, deadline_at, parent_id, parent_step, detached)
@@ -72,7 +72,7 @@ insert_each = f"""
            {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")},
            {_RUN_AT} + <span:given.deadline_ms>, given.parent_id, given.parent_step, given.detached
     from {_NEW} order by place
-    returning id, status, <ms:run_at>, <ms:created_at>, <ms:expires_at>, batch_id, 0"""
+    returning id, status, <ms:run_at>, <ms:created_at>, <ms:expires_at>, batch_id, 0""")
 mark_chains = f"""
     update {given("id bigint, chain_id bigint, chain_index int", 1)} straight_join <job> as job on job.id = given.id
     set job.chain_id = given.chain_id, job.chain_index = given.chain_index"""

@@ -19,15 +19,15 @@ lock_limits = f"""
 key_states = f"""
     select <ms:<now>>, (
       select coalesce(json_arrayagg(json_array(given.`key`, json_array(
-        json_compact((select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)),
+        <nested>(select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)<end_nested>,
         (select count(case when {COUNTS} then 1 end) from <slot> as slot where slot.limit_key = given.`key`),
         (select {milliseconds_of("until")} from <limit_hold> as hold
          where hold.limit_key = given.`key` and until > <now>),
-        json_compact((select json_array({milliseconds_of("open_until")}, (
+        <nested>(select json_array({milliseconds_of("open_until")}, (
              select count(*) from <slot> as slot straight_join <claim> as claim
                on claim.job_id = slot.job_id and claim.lease = slot.lease
              where slot.limit_key = given.`key` and claim.claimed_at >= breaker.open_until))
-           from <breaker> as breaker where breaker.limit_key = given.`key`))))), '[]')
+           from <breaker> as breaker where breaker.limit_key = given.`key`)<end_nested>))), '[]')
       from {given("key text, name text", 2)})"""
 # what is just being freed is skipped, and what is locked here is freed only after our commit
 steady_slots = f"""
@@ -63,9 +63,10 @@ recent_starts = f"""
     select coalesce(json_arrayagg(json_array(given.`key`, {_LAST},
       (select {milliseconds_of("at")} from <start> as start
        where start.limit_key = given.`key` and start.number = {_LAST}),
-      json_compact((select coalesce(json_arrayagg(json_array(number, {milliseconds_of("at")})), '[]')
+      <nested>(select coalesce(json_arrayagg(json_array(number, {milliseconds_of("at")})), '[]')
        from <start> as start
-       where start.limit_key = given.`key` and number > {_LAST} - rate and number <= {_LAST} - rate + more)))), '[]')
+       where start.limit_key = given.`key` and number > {_LAST} - rate and number <= {_LAST} - rate + more
+      )<end_nested>)), '[]')
     from {given("key text, rate bigint, more bigint", 1)}"""
 _HOLDS = "json_table(json_keys($1), '$[*]' columns (id bigint path '$')) as given"
 # a job without a ready row is claimed; the rows are locked here, as no other statement may name the ready rows that
@@ -115,8 +116,6 @@ put_holds = f"""
       job_id = case when {_IS_LONGER} then values(job_id) else <limit_hold>.job_id end,
       reason = case when {_IS_LONGER} then values(reason) else <limit_hold>.reason end,
       until = greatest(<limit_hold>.until, values(until))"""
-trim_audit = """
-    delete from <audit> where id <= (select * from (select max(id) from <audit>) as newest) - $1"""
 prune_outcomes = """
     delete whole from <outcome> as whole join (select id from <outcome> order by id limit $2) as chosen
       on chosen.id = whole.id where whole.at <= <time:1>"""
@@ -124,10 +123,10 @@ recent_units = f"""
     select coalesce(json_arrayagg(json_array(given.item, json_array(
       (select coalesce(max(number), 0) from <start> as start where start.limit_key = given.item),
       (select {milliseconds_of("opens_at")} from <opening> as opening where opening.limit_key = given.item),
-      json_compact((select json_array(-priority, coalesce(turn, id), id)
-                    from {HELD} = concat('limit:', given.item) {IN_TURN} limit 1)),
-      json_compact((select coalesce(json_arrayagg(json_array({milliseconds_of("at")}, coalesce(units, 1))), '[]')
-                    from <start> as start where start.limit_key = given.item))))), '[]')
+      <nested>(select json_array(-priority, coalesce(turn, id), id)
+                    from {HELD} = concat('limit:', given.item) {IN_TURN} limit 1)<end_nested>,
+      <nested>(select coalesce(json_arrayagg(json_array({milliseconds_of("at")}, coalesce(units, 1))), '[]')
+                    from <start> as start where start.limit_key = given.item)<end_nested>))), '[]')
     from {_KEYS}"""
 drop_over_units = in_two("""
     delete whole from <start> as whole join (

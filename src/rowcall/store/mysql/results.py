@@ -24,12 +24,13 @@ notify_waiters = f"""
       where exists (select 1 from <waiter> where job_id = 0)) as changed
     where jobs is not null"""
 # what a transaction that is open now may still write has lower ids: readers keep the ids that they skipped
-event_heads = """
+_WRITING = "information_schema.innodb_trx where trx_id < 281474976710656"  # MySQL numbers readers from there
+event_heads = f"""
     select <ms:<now>>, exists (select 1 from <waiter> where name = $2 and job_id = 0),
       coalesce((select max(id) from <job>), 0), coalesce((select max(id) from <event>), 0),
       coalesce((select max(id) from <change>), 0),
-      coalesce((select min(cast(trx_id as signed)) from information_schema.innodb_trx where trx_id > 0), 0),
-      coalesce((select max(cast(trx_id as signed)) from information_schema.innodb_trx), 0) + 1"""
+      coalesce((select min(cast(trx_id as signed)) from {_WRITING} and trx_id > 0), 0),
+      coalesce((select max(cast(trx_id as signed)) from {_WRITING}), 0) + 1"""
 _RANGE = "given.source = {} and id between given.low and given.high"
 late_rows = f"""
     select * from (

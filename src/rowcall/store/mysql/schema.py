@@ -53,7 +53,7 @@ _KEY_LENGTH = 760  # characters: an index takes 3,072 bytes
 # columns of texts that an index has, by table and column: how many characters
 _LENGTHS = {
     **dict.fromkeys(("status", "state", "on_failure", "kind", "outcome"), 20),
-    **dict.fromkeys(("queue", "type", "scope", "error_code", "digest", "token"), 200),
+    **dict.fromkeys(("queue", "type", "scope", "error_code", "digest", "token", "signal.name"), 200),
     **dict.fromkeys(("ready.type",), 400),  # a type with the fingerprints of refusals
     **dict.fromkeys(("pause.name", "tag"), 700),
     **dict.fromkeys(("key", "job.worker", "claim.worker", "slot.worker"), 512),
@@ -211,11 +211,23 @@ create trigger <prefix>job_before_insert before insert on <job> for each row beg
   end if;
 end
 """
+# Without RETURNING, a statement reads its ids here: the numbers of several statements at once are mixed. Each run of
+# them is noted by its ends.
+_NOTE_ID = """/*!80000
+  if @rowcall_statement <=> concat(last_insert_id(), now(6)) then
+    if new.id <> @rowcall_last + @@auto_increment_increment then
+      set @rowcall_runs = concat(@rowcall_runs, @rowcall_last, '],[', new.id, ',');
+    end if;
+  else
+    set @rowcall_statement = concat(last_insert_id(), now(6)), @rowcall_runs = concat('[[', new.id, ',');
+  end if;
+  set @rowcall_last = new.id; */"""
 _AFTER_INSERT = f"""
 create trigger <prefix>job_after_insert after insert on <job> for each row begin
   if new.id < 1 then
     signal sqlstate '45000' set message_text = 'constraint: an id must be greater than 0';
   end if;
+  {_NOTE_ID}
   if {_NEW_IS_READY} then {_INSERT_READY}
   end if;
   if new.tags is not null then

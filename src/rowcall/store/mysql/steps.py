@@ -43,4 +43,4 @@ next_wait = """
              row_number() over (order by step.position) as place
       from <step> as step join <job> as job on job.id = step.job_id
       where step.kind = 'wait' and step.status = 'waiting' and step.job_id = $1 and step.name = $2) as waits
-    where place = 1 + (select count(*) from <signal> where job_id = $1 and name = $2 and received_at is null)"""
+    where place = 1 + (select count(*) from <signal> where job_id = $1 and name = $2 and received_by is null)"""

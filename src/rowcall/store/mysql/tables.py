@@ -17,7 +17,7 @@ from rowcall.store.mysql.schema import CODE, MIGRATIONS, NEWEST_VERSION
 from rowcall.store.mysql.words import adapted, render
 from rowcall.store.statement import Parameter, Plan, ReadTime, Row, Statement, plain
 
-_LOCK_NAME = "concat('rowcall-', md5(concat('<migration>@', database())))"  # MySQL takes 64 characters
+_LOCK_NAME = "concat('rowcall-', left(sha2(concat('<migration>@', database()), 256), 32))"  # MySQL takes 64 characters
 _LOCK_MIGRATIONS = f"select get_lock({_LOCK_NAME}, $1)"
 _UNLOCK_MIGRATIONS = f"select release_lock({_LOCK_NAME})"
 # a name is looked for in a list of the database, given the table and the name

@@ -23,6 +23,7 @@ from rowcall.store.columns import job_columns
 from rowcall.store.queries.claims import SEPARATOR
 from rowcall.store.rendering import STATES, Words
 from rowcall.store.schema import TABLES
+from rowcall.store.statement import Otherwise
 
 CLOCK = "utc_timestamp(3)"
 EPOCH = "timestamp'1970-01-01 00:00:00'"
@@ -36,6 +37,8 @@ makes as many rows, without a setting.
 
 COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 """Names are compared byte by byte, and spaces at their ends count. Each server calls that in its own way."""
+OF_JSON = "/*!80017 collate utf8mb4_0900_bin */"
+"""After what a function of JSON returns: MySQL would not compare it with such texts."""
 TEXT = f"longtext collate {COLLATION}"
 
 _TYPES = {
@@ -68,10 +71,12 @@ def words(prefix: str) -> Words:
         "text_of": lambda column: column,
         "same": lambda values: " <=> ".join(values.split(", ", 1)),
         "indexed": lambda index: f"force index (<prefix>{index})",
+        "nested": "/*M! json_compact( */ /*!80000 cast( */",
+        "end_nested": "/*M! ) */ /*!80000 as json) */",
         "in_rows": "in (select * from (",
         "end_rows": ") as chosen)",
         "after": _after,
-        "fence": "",
+        "as_written": "",
         "by_id": lambda column: column,
         **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in ${number}"),
         "ids": lambda number: f"json_table(${number}, '$[*]' columns (id bigint path '$')) as given",
@@ -115,8 +120,9 @@ def _type_of(annotation: str) -> str:
 
 
 def _after(places: str) -> str:
-    given = ", ".join(f"${number}" for number, _ in enumerate(places.split(", "), 3))
-    return f"queue = $1 and type = $2 and ({places}) > ({given})"
+    names = places.split(", ")
+    given = ", ".join(f"${number}" for number, _ in enumerate(names, 3))
+    return f"queue = $1 and type = $2 and ({', '.join(map('`{}`'.format, names))}) > ({given})"
 
 
 _FIELDS_OF_ROWS = re.compile(r"<fields:([^>]*)>(.*?)<rows:(\d+)>", re.DOTALL)
@@ -144,6 +150,7 @@ _ROWS = r"where (?:\w+\.)?(\w+) <in_rows>(.*)<end_rows>\s*$"
 _OTHER = r"(<\w+> as \w+|\(select <now> as now\) as moment)"
 _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (_FIELDS_OF_ROWS, _with_fields),
+    (re.compile(r"^(\s*insert .*)(\breturning .*)$", re.DOTALL), r"\1/*M! \2 */"),
     (
         re.compile(rf"^\s*update (<\w+>) (?:as \w+ )?set (.*?) {_ROWS}", re.DOTALL),
         r"update \1 as job join (\4) as chosen on chosen.\3 = job.\3 set \2",
@@ -155,6 +162,10 @@ _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
     (
         re.compile(rf"^\s*update (<\w+>) as (\w+) set (.*?)\s+from {_OTHER}\s+where (.*)$", re.DOTALL),
         r"update \1 as \2 join \4 set \3 where \5",
+    ),
+    (  # a change does not read its table in a subquery, but in a table of one
+        re.compile(r"^(\s*delete from (<\w+>) where [^(]*)\((\s*select [\w()]+ from \2[^()]*)\)"),
+        r"\1(select * from (\3) as newest)",
     ),
     (re.compile(r"\bon conflict \([^)]*\) do update\s+set"), "on duplicate key update"),
     (re.compile(r"\bon conflict \((\w+)[^)]*\) do nothing"), r"on duplicate key update \1 = values(\1)"),
@@ -217,6 +228,22 @@ def in_two(change: str) -> tuple[str, str]:
     return note, f"update {joined}{match['set']}" if match["set"] else f"delete {match['alias']} from {joined}"
 
 
+# what the trigger notes of the statement that inserted jobs, as a table of the first and the last ids
+_RUNS = """json_table(concat(@rowcall_runs, @rowcall_last, ']]'), '$[*]' columns (
+      low bigint path '$[0]', high bigint path '$[1]')) as run"""
+# where each statement commits, a job may be gone when it is read
+_GONE = {"id": "run.low", "status": "<pending>", **dict.fromkeys(("<ms:run_at>", "<ms:created_at>"), "<ms:<clock>>")}
+
+
+def inserted(insert: str) -> tuple[str, Otherwise]:
+    """Return an INSERT of jobs … RETURNING as one text for MariaDB, and two for MySQL, which has no RETURNING."""
+    change, _, columns = insert.rpartition("returning ")
+    read = [f"coalesce({one}, {_GONE[one]})" if one in _GONE else one for one in columns.split(", ")]
+    return f"{change}/*M! returning {columns} */", Otherwise(f"""
+    select {", ".join(read)} from {_RUNS} left join <job> as job on job.id between run.low and run.high
+    where coalesce(job.id, run.high) >= last_insert_id() order by 1""")
+
+
 def adapted(template: str) -> str | tuple[str, ...]:
     """Return a template, or several, that say the same here."""
     for pattern, replacement in _REWRITTEN:
@@ -269,8 +296,17 @@ _BY_KEY = [
 ]
 
 
+# MySQL refuses to lock a list, and has its own words
+_LOCKS_OF_GIVEN = re.compile(
+    rf"(as given\s+straight_join <\w+> as (\w+)(?:[^()]|{_PARENTHESES})*?)(for update|lock in share mode)"
+)
+_SHARED = re.compile(r"lock in share mode( /\*!80000 (of \w+ )\*/)?")
+
+
 def render(template: str, prefix: str) -> str:
     """Return the SQL with its names filled in."""
     for pattern, replacement in _BY_KEY:
         template = pattern.sub(replacement, template)
+    template = _LOCKS_OF_GIVEN.sub(r"\1\3 /*!80000 of \2 */", template)
+    template = _SHARED.sub(r"/*M! lock in share mode */ /*!80000 for share \2*/", template)
     return concatenated(rendering.render(template, words(prefix)))

@@ -240,7 +240,7 @@ reopen_edges = f"""
 forgive_edges = """
     update <edge> set state = <succeeded>, resolved_at = <now>, unsure = 0
     where job_id <in_ids:2> and (state = <failed> or state = 'open' and not exists (
-      select 1 from <job> as blocker where blocker.id = blocker_id <fence>))"""
+      select 1 from <job> as blocker where blocker.id = blocker_id <as_written>))"""
 
 # in the order of the numbers, so that two transactions cannot deadlock
 lock_keys = """

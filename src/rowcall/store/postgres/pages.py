@@ -30,9 +30,11 @@ _MATCHING = """
     select <job_columns> from <ids:1>
       cross join lateral (select * from <prefix>jobs where id = given.id offset 0) as job
     where """
-_RUNNING = """
-    select id from (select job_id as id from <claim> union select id from <job> where status = <running>) as job
-    where true"""
+# Claims are read in the order of places. Each is asked for what fits, not the other way round: that may be millions.
+_CLAIMED = "select job_id as id from <claim> as job where {}"
+_RUNNING = "select id from (({}) union select id from <job> where status = <running> and {}) as job where true"
+_OF_JOB = "exists (select 1 from <job> where id = job.job_id and {} offset 0)"
+_HAS_TAG = "tags is not null and exists (select 1 from jsonb_array_elements_text(tags) as tag where tag = {}::text)"
 # `offset 0` is a fence: no planner hopes to meet the steps of a chain soon among all others
 _OF_CHAIN = "select id from (select id from <job> where chain_id = {} offset 0) as job where true"
 _WITH_PAYLOAD = """
@@ -66,7 +68,7 @@ class PostgresPages:
             arms = [
                 *(texts.of_hopped(source) for source in sources.hopped),
                 *(texts.of_known(source, group) for source, group in sources.known),
-                *([texts.within(_RUNNING, ("id",))] if sources.running else []),
+                *([texts.of_running()] if sources.running else []),
             ]
         sql = arms[0] if len(arms) == 1 else texts.merged(" union all ".join(f"({arm})" for arm in arms))
         statement = plain(render(sql, self._prefix), *texts.values)
@@ -99,6 +101,21 @@ class _Texts:
         equal = "".join(f" and {name} = {value}" for name, value in zip(source.columns[:-1], values, strict=False))
         rows = f"select {_SHOWN[source.place[0]]} from <{source.table}> as job where {source.proof}{equal}"
         return self.within(rows, (*source.columns[-1:], *source.place), values[-1:])
+
+    def of_running(self) -> str:
+        job_filter = self._filter
+        numbers = {"batch_id": job_filter.batch_id, "parent_id": job_filter.parent_id}
+        of_job = [
+            *(f"{name} = {self._given(value)}::text" for name, value in job_filter.names() if name != "worker"),
+            *(f"{name} = {self._given(value)}::bigint" for name, value in numbers.items() if value is not None),
+            *([] if job_filter.tag is None else [_HAS_TAG.format(self._given(job_filter.tag))]),
+        ]
+        fitting = [
+            *([_OF_JOB.format(" and ".join(of_job))] if of_job else []),
+            *([] if job_filter.worker is None else [f"worker = {self._given(job_filter.worker)}::text"]),
+        ]
+        claimed = self.within(_CLAIMED.format(" and ".join(fitting or ["true"])), ("job_id",))
+        return self.within(_RUNNING.format(claimed, self._bounds(("id",))), ("id",))
 
     def of_payload(self, payload: str) -> str:
         columns = ("finished_at", "id") if len(self._place) == 2 else ("id",)

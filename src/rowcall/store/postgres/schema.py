@@ -267,15 +267,17 @@ _FAIR_FUNCTION = f"""
 create function <prefix>take_fair_turn() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  new.turn := ({FAIR_TURN.format("<schema>.")});
+  if {_IS_READY.format("new.")} then
+    new.turn := ({FAIR_TURN.format("<schema>.")});
+  end if;
   return new;
 end
 $body$
 """
 
+# Each INSERT reads the condition again, which is dear: the rest of it is in the function.
 _FAIR_TRIGGER = """
-create trigger <prefix>job_fair_turn before insert on <job> for each row
-when (new.fair is not null and new.status = <pending> and new.held is null)
+create trigger <prefix>job_fair_turn before insert on <job> for each row when (new.fair is not null)
 execute function <prefix>take_fair_turn()
 """
 

@@ -57,7 +57,7 @@ def words(prefix: str, schema: str = "") -> Words:
         "in_rows": "= any (array(",
         "end_rows": "))",
         "after": _after,
-        "fence": "offset 0",
+        "as_written": "offset 0",
         "by_id": lambda column: f"({column} || '')",
         "interval": lambda number: f"${number}::bigint * interval '1 millisecond'",
         "ids": lambda number: f"unnest(${number}::text::bigint[]) as given (id)",

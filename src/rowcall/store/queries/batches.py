@@ -85,7 +85,7 @@ _STORED = f"""
            <text_of:on_success>, {_COUNTS}
     from <batch> as batch"""
 _ANY_OPEN = """exists (select 1 from <job> as job
-                   where job.batch_id = batch.id and job.status in <unfinished> <fence>)"""
+                   where job.batch_id = batch.id and job.status in <unfinished> <as_written>)"""
 
 # name, on_finish, on_success
 _ADD_BATCH = """
@@ -155,7 +155,7 @@ DROP_BATCH = Query("drop_batch", (Int,), number_from_row, text="delete from <bat
 _PRUNE_BATCHES = """
     delete from <batch> where id <in_rows>
       select id from <batch> as batch where finished_at is not null and finished_at < <time:1>
-        and not exists (select 1 from <job> as job where job.batch_id = batch.id <fence>)
+        and not exists (select 1 from <job> as job where job.batch_id = batch.id <as_written>)
       order by finished_at limit <int:2> <for_update> <skip_locked> <end_rows>"""
 PRUNE_BATCHES = Change("prune_batches", (Ms, Int), text=_PRUNE_BATCHES)
 # of batches that are gone

@@ -16,7 +16,7 @@ The contract
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple, cast
@@ -122,6 +122,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
 
 
 _IS_PLAIN = attrgetter("is_plain")
+_TYPE, _QUEUE = attrgetter("type"), attrgetter("queue")
 _FAIR = attrgetter("fair")
 _RETRY = attrgetter("retry")
 
@@ -137,6 +138,11 @@ def any_retry(jobs: Iterable[Ready]) -> bool:
 
 def any_fair(jobs: Iterable[Ready]) -> bool:
     return not {None}.issuperset(map(_FAIR, jobs))
+
+
+def any_of(jobs: Iterable[Ready], types: Set[str], queues: Collection[str]) -> bool:
+    """Return whether any of these jobs is of one of these tasks, or in one of these queues."""
+    return not (types.isdisjoint(map(_TYPE, jobs)) and {*queues}.isdisjoint(map(_QUEUE, jobs)))
 
 
 def key_of(task: str, unfit: str | None) -> str:
@@ -365,10 +371,10 @@ RELEASE_SAVEPOINT = Query("release_lock", text="release rowcall_lock", only=_SER
 OF_JOB = f"""job.queue = ready.queue and {READY_TYPE.format("job")} = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
 # without the fence, a server that found a table empty when it analyzed it reads all of its rows for each row
-_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
+_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <as_written>)"
 _IS_STALE = f"""not exists (
       select 1 from <job> as job where {OF_JOB} and job.lease = ready.lease and job.status = <pending>
-        and job.held is null and {_IS_UNCLAIMED} <fence>)"""
+        and job.held is null and {_IS_UNCLAIMED} <as_written>)"""
 _DROP_STALE = f"""
     delete from <ready> where (queue, type, rank, turn, id) in (
       select queue, type, rank, turn, id from (

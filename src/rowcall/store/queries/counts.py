@@ -412,7 +412,7 @@ RUNNING_ROWS = """(
         attempt from <claim>
       union all
       select queue, type, attempt from <job> as job <indexed:job_unclaimed> where status = <running>
-        and not exists (select 1 from <claim> where job_id = job.id <fence>)) as running where queue is not null"""
+        and not exists (select 1 from <claim> where job_id = job.id <as_written>)) as running where queue is not null"""
 _RUNNING_PART = (
     f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
 )
@@ -609,18 +609,21 @@ PRUNABLE = Query("prunable", (Text, Text, Text, Ms, Int), prunable_from_row)
 SIZE_BYTES = Query("size_bytes", (), number_from_row)
 HEALTH = Query("health", (), row_as(StoreHealth), only=("postgres",))
 
-# Counting all finished jobs again. PostgreSQL first waits for every transaction that has written a tally; later
-# writers wait until this one is over.
-LOCK_TALLIES = Query("lock_tallies", only=("postgres",))
+# Counting all finished jobs again, by one statement: what the tallies say that it sees is not counted twice. First, the
+# servers wait for transactions that fold tallies, and PostgreSQL for all that write them; later ones wait for this one.
+LOCK_TALLIES = Query("lock_tallies", only=("postgres", "mysql"))
 _FINISH_FINISHED = "update <job> set finished_at = created_at where status in <finished> and finished_at is null"
 FINISH_FINISHED = Query("finish_finished", text=_FINISH_FINISHED)
 DROP_TOTALS = Query("drop_totals", text="delete from <total>")
-VOID_TALLIES = Query("void_tallies", text="update <tally> set status = null where status is not null")
 _COUNT_FINISHED = f"""
     insert into <total> (status, queue, type, error_code, attempt, jobs)
-    select status, queue, type, coalesce(cast(error_code as text), ''), <least:attempt, {MOST_ATTEMPTS_COUNTED}>,
-           count(*)
-    from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5"""
+    select status, queue, type, code, attempt, sum(jobs) from (
+      select status, queue, type, coalesce(cast(error_code as text), '') as code,
+             <least:attempt, {MOST_ATTEMPTS_COUNTED}> as attempt, 1 as jobs
+      from <job> where finished_at is not null and status in <finished>
+      union all
+      select status, queue, type, error_code, attempt, -jobs from <tally> where status is not null) as counted
+    group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
 COUNT_FINISHED = Query("count_finished", text=_COUNT_FINISHED)
 
 # settings that all processes share

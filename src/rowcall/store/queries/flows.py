@@ -238,7 +238,7 @@ def last_column_is_true(rows: list[Row]) -> bool:
 LAST_STEP = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
 _CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
                order by step.chain_index limit 1)"""
-_STEP_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = step.id <fence>)
+_STEP_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = step.id <as_written>)
                         then <running> else <text_of:step.status> end"""
 _CHAIN_STATUS = f"""case when {LAST_STEP.format("step.status")} in <finished>
              then {LAST_STEP.format("<text_of:step.status>")} else {_CURRENT.format(_STEP_STATUS)} end"""
@@ -297,7 +297,7 @@ DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
 # jobs that never ran because one of these jobs, or a chain that one of these began, did not succeed
 FELL = f"job.attempt = 0 and job.error_code in {literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE))}"
 FALLEN = Query("fallen", (Ids,), row_as(FallenJob))
-_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id <fence>)
+_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id <as_written>)
                      then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""
     select edge.position,
@@ -335,7 +335,7 @@ REOPEN_EDGES = Query("reopen_edges", (Ids,))
 FORGIVE_EDGES = Query("forgive_edges", (Now, Ids))
 _REBLOCK = """
     update <job> as job set status = <to:reblock> where id <in_ids:1>
-      and exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state = 'open' <fence>)"""
+      and exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state = 'open' <as_written>)"""
 REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 
 # keys

@@ -40,6 +40,14 @@ class LostChild(NamedTuple):
     cancel: int
 
 
+class OpenChildren(NamedTuple):
+    """A parent, the first of its children that have not ended, and how many of them there are."""
+
+    parent_id: int
+    child_id: int
+    number: int
+
+
 class Ancestor(NamedTuple):
     """The parent of a job, and the value by which the job is in order."""
 
@@ -156,12 +164,12 @@ _WAITING = """
 _NEXT_WAIT = f"""
     select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:1> and step.name = <text:2> order by step.position
     limit 1 offset (
-      select count(*) from <signal> where job_id = <bigint:1> and name = <text:2> and received_at is null)"""
+      select count(*) from <signal> where job_id = <bigint:1> and name = <text:2> and received_by is null)"""
 NEXT_WAIT = Query("next_wait", (Int, Text), wait_from_row, text=_NEXT_WAIT)
 # a wait of a job that has not ended, without an answer that a worker is to receive
 _IS_OPEN = """and job.status in <unfinished> and (step.due_at is null or step.due_at > (select <now>))
       and not exists (select 1 from <signal> as signal where signal.job_id = step.job_id and signal.name = step.name
-                      and signal.received_at is null)"""
+                      and signal.received_by is null)"""
 _OPEN_WAITS_OF = f"""
     select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:2> {_IS_OPEN} order by step.position limit <int:3>"""
 OPEN_WAITS_OF = Query("open_waits_of", (Now, Int, Int), wait_from_row, text=_OPEN_WAITS_OF)
@@ -212,16 +220,21 @@ DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_
 # a `ctx.first` of them needs all of its parts: they are waited for again
 _FORGET_STEPS = """
     delete from <step> where job_id = <bigint:1> and (position >= <int:2> or first_at >= <int:2>) returning position"""
-FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
+FORGET_STEPS = Query("forget_steps", (Int, Int), number_from_row, text=_FORGET_STEPS)
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")
 
 _SIGNALS = """
-    select id, job_id, name, <text_of:value>, key from <signal> where job_id <in_ids:1> and received_at is null
+    select id, job_id, name, <text_of:value>, key from <signal> where job_id <in_ids:1> and received_by is null
     order by id"""
 SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
 DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
-_RECEIVE_SIGNALS = "update <signal> set received_at = <now>, value = null where id <in_ids:2>"
-RECEIVE_SIGNALS = Query("receive_signals", (Now, Ids), text=_RECEIVE_SIGNALS)
+_RECEIVE_SIGNALS = "update <signal> set received_by = <int:2>, value = null where id <in_ids:1>"
+RECEIVE_SIGNALS = Query("receive_signals", (Ids, Int), text=_RECEIVE_SIGNALS)
+# what the steps of jobs have received, which are deleted: all of them, or those at some positions
+_FORGET_RECEIVED = "delete from <signal> where job_id <in_ids:1> and received_by is not null"
+FORGET_RECEIVED = Query("forget_received", (Ids,), text=_FORGET_RECEIVED)
+_FORGET_RECEIVED_BY = "delete from <signal> where job_id = <bigint:1> and received_by <in_ids:2>"
+FORGET_RECEIVED_BY = Query("forget_received_by", (Int, Ids), text=_FORGET_RECEIVED_BY)
 _SEND_SIGNAL = """
     insert into <signal> (job_id, name, value, key) values (<bigint:1>, <text:2>, <json:3>, <text:4>) returning id"""
 SEND_SIGNAL = Query("send_signal", (Int, Text, Text, Text), number_from_row, text=_SEND_SIGNAL)
@@ -235,7 +248,7 @@ _END_SLEEPS = """
 END_SLEEPS = Query("end_sleeps", (Ids,), text=_END_SLEEPS)
 # Jobs that wait for a signal which is there run now; with 1, jobs too whose waits and calls are all over; with 2, jobs
 # too of which a call in a `ctx.first` is over. Jobs that wait for a retry do not: another step has failed. The last
-# steps come first, which are the last ones to end.
+# steps come first, which are the last ones to end. Signals come before steps: a parent may have thousands of calls.
 _STILL_WAITS = """(
         select 1 from <step> as step where step.job_id = job.id and step.status = 'waiting'
           and step.kind in ('wait', 'call', 'first') and step.first_at is null order by step.position desc limit 1)"""
@@ -249,24 +262,25 @@ _WAKE = f"""
     where id <in_ids:2> and <by_id:job.status> = <scheduled>
       and coalesce((select status from <attempt> where job_id = job.id order by id desc limit 1), '') <> <failed>
       and (<int:3> >= 1 and {_STILL_WAITS} is null or <int:3> = 2 and {_FIRST_IS_OVER} or exists (
-        select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
-          and signal.received_at is null
-        where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting'))
+        select 1 from <signal> as signal cross join <step> as step
+        where signal.job_id = job.id and signal.received_by is null and step.job_id = job.id
+          and step.name = signal.name and step.kind = 'wait' and step.status = 'waiting'))
     returning id"""
 WAKE = Query("wake", (Now, Ids, Int), number_from_row, notifies=bool, text=_WAKE)
 
-# jobs that have ended: the end is written into the steps that wait for them. Returns their parents
+# Jobs that have ended: the end is written into the steps that wait for them. Returns their parents. In RETURNING of a
+# table without rowids, SQLite 3.40 takes `first_at is not null` for true.
 _END_CALLS = f"""
     update <step> as step set status = case child.ended when <succeeded> then 'finished' else child.ended end,
       finished_at = child.ended_at, result = child.returned, error_code = child.code, error_detail = child.detail
     from (
       select id, parent_id, parent_step, status as ended, finished_at as ended_at, result as returned,
              error_code as code, error_detail as detail
-      from <job> where id <in_ids:1> and <by_id:status> in <finished> <fence>
+      from <job> where id <in_ids:1> and <by_id:status> in <finished> <as_written>
     ) as child
     where step.job_id = child.parent_id and step.position = child.parent_step and step.child_id = child.id
       and step.status = 'waiting'
-    returning job_id, child_id, coalesce(<text_of:result> like '%{BLOB_KEY}%', false), first_at is not null"""
+    returning job_id, child_id, coalesce(<text_of:result> like '%{BLOB_KEY}%', false), coalesce(first_at, 0) > 0"""
 END_CALLS = Query("end_calls", (Ids,), row_as(EndedCall), text=_END_CALLS)
 # of jobs that have ended: their parents need what their results refer to
 _KEEP_RESULTS = """
@@ -283,12 +297,17 @@ _LOST_CHILDREN = """
     from <job> as child
     where child.parent_id <in_ids:1> and child.status in <unfinished> and child.detached is null
       and (exists (select 1 from <job> as parent
-                   where parent.id = child.parent_id and parent.status = <cancelled> <fence>)
+                   where parent.id = child.parent_id and parent.status = <cancelled> <as_written>)
         or not exists (select 1 from <step> as step where step.job_id = child.parent_id
                        and step.position = child.parent_step and step.child_id = child.id
-                       and step.status <> 'abandoned' <fence>))
+                       and step.status <> 'abandoned' <as_written>))
     order by child.id limit <int:2>"""
 LOST_CHILDREN = Query("lost_children", (Ids, Int), row_as(LostChild), text=_LOST_CHILDREN)
+# of parents: how many of their children have not ended, and are cancelled with them; and the first of these
+_OPEN_CHILDREN = """
+    select parent_id, min(id), count(*) from <job>
+    where parent_id <in_ids:1> and status in <unfinished> and detached is null group by parent_id"""
+OPEN_CHILDREN = Query("open_children", (Ids,), row_as(OpenChildren), text=_OPEN_CHILDREN)
 # locked jobs without a claim that wait, and that no other transaction is about to claim
 FREE_WAITING = Query("free_waiting", (Ids,), number_from_row)
 # jobs that have ended, whose parents are to be checked

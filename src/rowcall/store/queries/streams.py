@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall.domain.job_log import LogRow
 from rowcall.domain.stream import StreamRow, StreamStart
 from rowcall.store.statement import Int, Json, Query, Text, row_as
 
@@ -71,10 +70,11 @@ _LAST_VALUES = f"""
     order by stream.number"""
 LAST_VALUES = Query("last_values", (Int, Int, Int), row_as(NamedValue), text=_LAST_VALUES)
 
-_WRITE_LOGS = f"""
-    insert into <log> ({", ".join(LogRow.__struct_fields__)})
-    select <fields:bigint bigint int json> from <rows:1> where true
+# ids and lines; a lease and an attempt
+_WRITE_LOGS = """
+    insert into <log> (job_id, lines, lease, attempt)
+    select <fields:bigint json>, <bigint:2>, <int:3> from <rows:1> where true
     on conflict (job_id, lease) do update set lines = excluded.lines"""
-WRITE_LOGS = Query("write_logs", (Json,), text=_WRITE_LOGS)
+WRITE_LOGS = Query("write_logs", (Json, Int, Int), text=_WRITE_LOGS)
 _LOG_OF = "select attempt, lines from <log> where job_id = <bigint:1> order by lease"
 LOG_OF = Query("log_of", (Int,), row_as(StoredLines), text=_LOG_OF)

@@ -50,7 +50,7 @@ def words(prefix: str) -> Words:
         "in_rows": "in (",
         "end_rows": ")",
         "after": _after,
-        "fence": "",
+        "as_written": "",
         "by_id": lambda column: f"+{column}",
         **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in (select value from json_each(${number}))"),
         "ids": lambda number: f"(select value as id from json_each(${number})) as given",

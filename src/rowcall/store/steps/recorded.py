@@ -121,11 +121,11 @@ def _receive(dialect: Dialect, waits: Sequence[StepWrite]) -> Plan[dict[tuple[in
         return {}
     signals = yield from dialect.ask(queries.SIGNALS, sorted({wait.job_id for wait in waits}))
     received: dict[tuple[int, int], str | None] = {}
-    used: dict[int, Signal] = {}
+    used: dict[int, tuple[Signal, int]] = {}
     for wait in sorted(waits, key=lambda wait: wait.position):
         for signal in signals:
             if signal.id not in used and (signal.job_id, signal.name) == (wait.job_id, wait.name):
-                used[signal.id] = signal
+                used[signal.id] = signal, wait.position
                 received[wait.job_id, wait.position] = signal.value
                 break
     if used:
@@ -133,11 +133,15 @@ def _receive(dialect: Dialect, waits: Sequence[StepWrite]) -> Plan[dict[tuple[in
     return received
 
 
-def _use_up(dialect: Dialect, received: Sequence[Signal]) -> Plan[None]:
-    """Note that signals were received. The row of one with a key stays, so that it is not received again."""
-    for query, with_key in ((queries.DELETE_SIGNALS, False), (queries.RECEIVE_SIGNALS, True)):
-        if ids := [signal.id for signal in received if (signal.key is not None) is with_key]:
-            yield from dialect.ask(query, ids)
+def _use_up(dialect: Dialect, received: Sequence[tuple[Signal, int]]) -> Plan[None]:
+    """Note that signals were received, each by the wait at a position. The row of one with a key stays, so that it is
+    not received again.
+    """
+    if ids := [signal.id for signal, _ in received if signal.key is None]:
+        yield from dialect.ask(queries.DELETE_SIGNALS, ids)
+    for position in sorted({position for signal, position in received if signal.key is not None}):
+        ids = [signal.id for signal, by in received if signal.key is not None and by == position]
+        yield from dialect.ask(queries.RECEIVE_SIGNALS, ids, position)
 
 
 def _written(step: StepWrite, signals: dict[tuple[int, int], str | None], at_ms: int) -> StepWritten:
@@ -175,7 +179,7 @@ def _first(dialect: Dialect, first: StepWrite) -> Plan[StepWritten]:
             break
         if signal is not None:
             yield from dialect.ask(queries.END_STEP, job_id, position, StepStatus.FINISHED, signal.value)
-            yield from _use_up(dialect, [signal])
+            yield from _use_up(dialect, [(signal, position)])
             break
         if row.due_in_ms is not None and row.due_in_ms <= 0:
             over = StepStatus.TIMED_OUT if row.kind == StepKind.WAIT else StepStatus.FINISHED
@@ -193,9 +197,13 @@ def _first(dialect: Dialect, first: StepWrite) -> Plan[StepWritten]:
     return StepWritten(StepStatus.FINISHED)
 
 
-def open_waits(dialect: Dialect, asks: bool, after: tuple[int, int, int], limit: int) -> Plan[OpenWaits]:
-    """Return waits that have no answer, after the place of one: the questions for people, or the others."""
-    rows = yield from dialect.ask(queries.ASKING if asks else queries.AWAITING, *after, limit + 1)
+def open_waits(dialect: Dialect, asks: bool | None, after: tuple[int, int, int], limit: int) -> Plan[OpenWaits]:
+    """Return waits that have no answer, after the place of one: the questions for people, the others, or all."""
+    rows: list[OpenWait] = []
+    for query, of_questions in ((queries.ASKING, True), (queries.AWAITING, False)):  # each has its index
+        if asks in (None, of_questions):
+            rows += yield from dialect.ask(query, *after, limit + 1)
+    rows.sort(key=lambda wait: (wait.asked_at, wait.job_id, wait.position))
     shown = rows[:limit]
     if len(rows) <= limit:
         return OpenWaits(waits=shown)
@@ -218,7 +226,8 @@ def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
     if first is None:
         known = ", ".join(repr(row.name) for row in named[:MOST_NAMED]) or "none"
         raise InvalidOption("from_step", f"must be a recorded step of job {job_id}, got {name!r}; it has {known}")
-    yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
+    forgotten = yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
+    yield from dialect.ask(queries.FORGET_RECEIVED_BY, job_id, forgotten)
     if any(row.child_id is not None and not row.is_over for row in rows):
         yield from dialect.ask(queries.CHECK_PARENTS, [job_id])  # the next round of a worker cancels these children
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from rowcall.domain.job_log import LogRow
 from rowcall.store.dialect import Dialect
@@ -20,5 +22,9 @@ def write_running(dialect: Dialect, rows: Mapping[Fence, LogRow]) -> Plan[None]:
 
 def write_logs(dialect: Dialect, rows: Sequence[LogRow]) -> Plan[None]:
     """Write the lines of attempts whose claims this transaction has locked or deleted."""
-    if rows:
-        yield from dialect.ask(WRITE_LOGS, rows)
+    # nearly always of one number: to read it of each row takes a tenth of a drain that logs
+    for number, of_number in groupby(sorted(rows, key=_NUMBER), _NUMBER):
+        yield from dialect.ask(WRITE_LOGS, [(row.job_id, row.lines) for row in of_number], *number)
+
+
+_NUMBER = attrgetter("lease", "attempt")

@@ -277,7 +277,7 @@ class ProcessLane:
             attempt.begin()
             if attempt.task.is_overridden:
                 raise RuntimeError(OVERRIDDEN)
-            if attempt.refers:
+            if attempt.refers():
                 attempt.fetch()
             if not any(self._run(attempt, slot) for _ in range(CHILDREN_TRIED)):
                 attempt.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))

@@ -95,7 +95,7 @@ class BatchCall:
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         self.begin()
-        if any(attempt.refers for attempt in self.attempts):
+        if any(attempt.refers() for attempt in self.attempts):
             return None
         return self.arguments()
 
@@ -107,7 +107,7 @@ class BatchCall:
 
     def fetch(self) -> None:
         for attempt in self.attempts:
-            if attempt.refers:
+            if attempt.refers():
                 self._do_for(attempt, attempt.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:

@@ -6,7 +6,7 @@ from rowcall.base.clock import Clock
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import NOTHING_KNOWN, Starts
-from rowcall.wake.waiter import WorkerWaiter
+from rowcall.wake.waiter_and_file_watch import WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_LAST_AHEAD
 from rowcall.worker.pacing.settle_thread import SettleThread

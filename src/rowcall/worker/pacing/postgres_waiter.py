@@ -17,7 +17,7 @@ from rowcall.queue import Queue
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
 from rowcall.wake.postgres_listener import Listener, ListenerWaiter
-from rowcall.wake.waiter import Waker, Wakeup
+from rowcall.wake.waiter_and_file_watch import Waker, Wakeup
 from rowcall.worker.registrar import Registrar
 
 BUSY_SECONDS = 0.05

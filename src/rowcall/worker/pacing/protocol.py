@@ -10,7 +10,7 @@ from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import Starts
 from rowcall.wake.polling import Poller
-from rowcall.wake.waiter import Waker, WorkerWaiter
+from rowcall.wake.waiter_and_file_watch import Waker, WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pacing.postgres import PostgresPacing
 from rowcall.worker.pacing.settle_thread import SettleThread

@@ -10,7 +10,7 @@ from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import NOTHING_KNOWN, Starts
-from rowcall.wake.waiter import SqliteWaiter, Waker
+from rowcall.wake.waiter_and_file_watch import SqliteWaiter, Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_BUFFERED
 
