@@ -26,7 +26,8 @@ SVG_FORMAT = re.sub(r"@font-face {{.*?}}\n", "", CONSOLE_SVG_FORMAT, flags=re.DO
 def draw(name: str, *arguments: str, folder: str = ".", live: bool = False) -> None:
     command = [Path(sys.executable).with_name("rowcall"), *arguments]
     if live:  # what it draws again and again would be in the picture
-        env = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it prints how to call it
+        env = {**os.environ, "PATH": path, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}
         printed = subprocess.run(command, env=env, cwd=folder, check=True, capture_output=True, text=True).stdout
     else:
         printed = on_a_terminal(command, folder).replace(f"{os.path.realpath(folder)}/", "")

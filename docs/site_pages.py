@@ -36,7 +36,7 @@ RANKS = {
     API: 0.2,
 }
 RANKS |= {"cli.md": 0.5, "http-api.md": 0.5, "agents.md": 0.5, "controlling.md": 1.5, "proof.md": 1.0}
-CERTIFICATES = {"SQLite": "sqlite-*.json", "PostgreSQL": "postgresql-*.json"}
+CERTIFICATES = {"SQLite": "sqlite-*.json", "PostgreSQL": "postgresql-*.json", "MariaDB": "mariadb-*.json"}
 PROOF = ROOT / "docs" / "proof"
 FOR_DEVELOPERS = {"Contribute", "Examples"}
 FIGURES = re.compile(r"<!-- figures .*?-->")

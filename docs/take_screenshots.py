@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Locator, ViewportSize, sync_playwright
 
 from rowcall import Access, Limit, Rowcall
 from rowcall.app import queue_of
@@ -122,13 +122,28 @@ def take(
     dark: bool = False,
     folder: Path = FOLDER,
     whole: bool = False,
+    parts: str = "",
 ) -> None:
+    """Take a picture of a page; with `parts`, only of the rectangle around the elements that this selector finds."""
     size: ViewportSize = {"width": width, "height": height}
     scheme: Literal["dark", "light"] = "dark" if dark else "light"
-    with closing(browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")) as page:
+    fine = 2 if parts else 1  # a part is shown smaller than it is
+    with closing(
+        browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce", device_scale_factor=fine)
+    ) as page:
         page.goto(url)
-        page.screenshot(path=folder / f"{name}.png", full_page=whole)
+        clip = around(page.locator(parts)) if parts else None
+        page.screenshot(path=folder / f"{name}.png", full_page=whole, clip=clip)
     print(folder / f"{name}.png")
+
+
+def around(elements: Locator, margin: float = 12) -> FloatRect:
+    """Return the rectangle around elements, with a margin."""
+    boxes = [box for element in elements.all() if (box := element.bounding_box())]
+    left, top = (min(box[edge] for box in boxes) - margin for edge in ("x", "y"))
+    right = max(box["x"] + box["width"] for box in boxes) + margin
+    bottom = max(box["y"] + box["height"] for box in boxes) + margin
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
 def main() -> None:
@@ -162,6 +177,9 @@ def main() -> None:
                             return
                         take(browser, f"{site}/?window=24h", "overview", 790)
                         take(browser, f"{site}/?window=24h", "overview-dark", 790, dark=True)
+                        parts = ".figures, #activity"
+                        take(browser, f"{site}/?window=24h", "activity", 900, width=1500, parts=parts)
+                        take(browser, f"{site}/?window=24h", "activity-dark", 900, width=1500, dark=True, parts=parts)
                         take(browser, f"{site}/jobs", "jobs", 800)
                         take(browser, f"{site}/jobs/{failed.id}", "job", 900)
                         take(browser, f"{site}/jobs/{blocked.id}", "flow", 760)
