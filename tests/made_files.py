@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from pathlib import Path
 from unittest import mock
 
@@ -19,7 +20,7 @@ PREFIX = "rowcall_"
 class MadeFiles:
     """Where a queue of this process would make the tables in a new file, it finds a copy of `template` instead.
 
-    A process that makes the same file at the same time finds no file or a whole one.
+    A thread or process that makes the same file at the same time finds no file or a whole one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +58,7 @@ class MadeFiles:
             and not os.path.lexists(database.path)
         ):
             return False
-        copy = f"{database.path}-made-by-{os.getpid()}"
+        copy = f"{database.path}-made-by-{os.getpid()}-{threading.get_ident()}"
         with contextlib.suppress(OSError):  # the queue says what is wrong with the folder, or another process was first
             try:
                 shutil.copyfile(self.template, copy)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,3 +60,27 @@ def test_one_bad_step_of_a_group(jobs: Rowcall) -> None:
     assert not isinstance(written, BaseException)
     assert [step.name for step in jobs.steps(first)] == ["good"]
     assert jobs.steps(second) == []
+
+
+def test_a_step_that_has_ended_is_written_before_its_task_is_cancelled(jobs: Rowcall, tmp_path: Path) -> None:
+    @jobs.task
+    def handler() -> None: ...
+
+    handler.enqueue()
+    (job,) = jobs.claim("by hand")
+    writer = StepWriter(queue_of(jobs))
+
+    async def cancelled_while_another_one_commits() -> None:
+        step = StepWrite(job.id, job.lease, job.holder, 1, 1, StepKind.STEP, "done", finished=True)
+        with closing(sqlite3.connect(tmp_path / "app.db")) as other_one:
+            other_one.execute("begin immediate")
+            write = asyncio.create_task(writer.awrite("x", [step]))
+            for _ in range(5):
+                await asyncio.sleep(0)
+                write.cancel()
+            assert not write.done()
+        with pytest.raises(asyncio.CancelledError):
+            await write
+
+    asyncio.run(cancelled_while_another_one_commits())
+    assert [step.name for step in jobs.steps(job)] == ["done"]

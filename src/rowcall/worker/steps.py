@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ from rowcall.store.queries.claims import Ready
 from rowcall.store.statement import Plan
 from rowcall.store.steps import recorded
 from rowcall.store.streams import values
+
+T = TypeVar("T")
 
 Bind = tuple[NewChild, Function | None]
 Unwritten = Callable[[], Operation[Sequence[StreamRow]] | None]
@@ -68,7 +71,7 @@ class StepWriter:
         self.queue.backend.check_outside_block()
         if any(map(self._is_large, writes)):
             writes = await asyncio.get_running_loop().run_in_executor(None, self._stored_all, task, writes)
-        return self._checked(await self._group.asubmit(writes))
+        return self._checked(await _to_its_end(self._group.asubmit(writes)))
 
     def _checked(self, written: list[StepWritten]) -> list[StepWritten]:
         for one in written:
@@ -127,6 +130,21 @@ def _answer_of(answers: Sequence[recorded.Answer]) -> list[StepWritten] | Except
         if isinstance(error, Exception):
             return error
     return [answer for answer in answers if isinstance(answer, StepWritten)]
+
+
+async def _to_its_end(write: asyncio.Future[T]) -> T:
+    """Wait for a write, and only then be cancelled: what was done must be recorded before the attempt can end."""
+    cancelled: asyncio.CancelledError | None = None
+    while not write.done():
+        try:
+            await asyncio.shield(write)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except Exception:  # raised below
+            break
+    if cancelled is not None:
+        raise cancelled
+    return write.result()
 
 
 def child_of(queue: Queue, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:

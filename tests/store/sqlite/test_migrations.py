@@ -238,6 +238,7 @@ def test_two_processes_that_migrate_at_once(tmp_path: Path) -> None:
         assert (first.wait(), second.wait()) == (0, 0)
 
 
+@pytest.mark.no_tables
 def test_many_threads_that_begin_at_once_migrate_once(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db") as jobs, ThreadPoolExecutor(8) as threads:
         done = [threads.submit(jobs.enqueue, "task") for _ in range(8)]
