@@ -39,7 +39,7 @@ def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:
 
 def test_its_description_can_be_shown(wheel: Path) -> None:
     command = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -47,15 +47,15 @@ def test_it_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env")
     programs = tmp_path / "env" / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
-    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True, capture_output=True, timeout=100)
+    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True, capture_output=True, timeout=200)
     command = [str(programs / "rowcall"), "demo"]
     (temporary := tmp_path / "temporary").mkdir()
     env = {**os.environ, "TMPDIR": str(temporary)}
-    demo = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=60)
+    demo = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=200)
     assert "\n0 lost, in " in demo.stdout
     assert demo.stdout.endswith("\n  pip install 'rowcall[http]' && rowcall demo --keep\n")
     assert list(temporary.iterdir()) == []  # no dashboard can open its file
-    kept = subprocess.run([*command, "--keep"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    kept = subprocess.run([*command, "--keep"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert (kept.returncode, kept.stderr.strip()) == (1, "error: the dashboard needs h11: pip install 'rowcall[http]'")
 
 
@@ -67,7 +67,7 @@ def test_two_builds_of_one_commit_are_equal(wheel: Path, tmp_path: Path) -> None
     for source, folder, kinds in ((ROOT, first, ["sdist"]), (copy, second, ["sdist", "wheel"])):
         for kind in kinds:
             build = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(folder)]
-            subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=100)
+            subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=200)
     [archive] = first.iterdir()
     assert archive.read_bytes() == (second / archive.name).read_bytes()
     assert wheel.read_bytes() == (second / wheel.name).read_bytes()

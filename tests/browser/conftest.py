@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from rowcall import Context, Rowcall
 from tests.http.server import served
@@ -19,6 +19,8 @@ from tests.http.server import served
 REQUIRE_CHROMIUM = "ROWCALL_REQUIRE_CHROMIUM"
 LONG = "import_all_rows_of_each_customer"
 TRACE_URL = "https://traces.example.com/{trace_id}"
+
+expect.set_options(timeout=60_000)  # on a busy machine, counts that took long are shown for a while
 
 
 @pytest.fixture(scope="module")  # not longer: Playwright's event loop would be in the way of tests that run one

@@ -38,7 +38,7 @@ def test_a_killed_agent_continues_where_it_was(browser: Browser, tmp_path: Path)
             asking.wait_for("parcel was", within=PATIENCE_SECONDS)
             expect(page.locator("#steps")).to_contain_text("support: refund")
             with app.start("rowcall work") as other:
-                expect(page.locator("h1 .state")).to_have_text("succeeded", timeout=60_000)
+                expect(page.locator("h1 .state")).to_have_text("succeeded")
                 expect(page.locator("#streams pre")).to_contain_text("120 euros")
                 expect(page.locator("#result")).to_contain_text("We have paid back 120 euros")
                 asking.wait_for("succeeded", within=PATIENCE_SECONDS)

@@ -197,7 +197,7 @@ def test_rows_do_not_move_under_the_pointer(page: Page, shop: Shop) -> None:
     expect(rows).to_have_count(2)
     page.mouse.move(0, 0)
     shop.jobs.enqueue("send_email", {"to": "last@example.com"}, delay=60)
-    expect(rows).to_have_count(4, timeout=15_000)
+    expect(rows).to_have_count(4)
     expect(rows.nth(2)).to_have_class("at")
 
 
@@ -206,7 +206,7 @@ def test_failures_show_in_the_title_and_next_to_errors(page: Page, shop: Shop) -
     expect(page).to_have_title("(5) Queues · Rowcall")
     shop.charge_card.enqueue(7)
     shop.jobs.drain(queues=["payments"])
-    expect(page).to_have_title("(6) Queues · Rowcall", timeout=15_000)
+    expect(page).to_have_title("(6) Queues · Rowcall")
     expect(page.get_by_role("link", name="Errors 6")).to_be_visible()
     assert page.locator("link[rel=icon]").get_attribute("href") == "/static/favicon-failed.svg"
 

@@ -21,7 +21,7 @@ def built_site(shared: Path) -> Path:
             building = shared / "building"
             command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(building)]
             env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-            built = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=110)
+            built = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280)
             assert (built.returncode, built.stdout + built.stderr) == (0, "")
             building.rename(site)
     return site

@@ -22,7 +22,7 @@ def follow_in_a_process(part: str, folder: Path, *database: str) -> str:
     environment.pop("ROWCALL_URL", None)
     arguments = ("-m", "tests.docs.follow", part, *database)
     with PythonProcess(*arguments, env=environment, cwd=str(folder)) as process:
-        assert process.wait(within=60) == 0, process.output
+        assert process.wait(within=200) == 0, process.output
         return process.output
 
 
