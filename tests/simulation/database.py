@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -37,6 +38,8 @@ class PooledConnection(sqlite3.Connection):
     pool: list[PooledConnection]
     lent = False
     times_lent = 0
+    checked_changes = 0
+    """How many rows it had changed when all was checked after a commit."""
 
     def close(self) -> None:
         if self.lent:
@@ -144,25 +147,34 @@ class SimulatedConnection(SqliteConnection):
     def _call(self, sql: str, parameters: Any = ()) -> list[Row]:
         if sql == "pragma data_version":  # it follows a wait, which is as good a place for others to run
             return super()._call(sql, parameters)
-        world = scheduler()
+        world, raw = scheduler(), self._raw
+        assert isinstance(raw, PooledConnection)
         world.point(sql)
         if (refused := self.machine.refused) is not None:
             self.machine.refused = None
             raise refused
-        writes = not self._raw.in_transaction and sql.lstrip()[:6].lower() not in _READS
-        if sql == "commit" or writes:
+        commits = sql == "commit" or (not raw.in_transaction and _writes(sql))
+        if commits:
             self.machine.note_write()
         rows = super()._call(sql, parameters)
-        if sql.lstrip().startswith("update rowcall_worker set heartbeats") and not self._raw.in_transaction:
-            self.machine.note_heartbeat([value for value in parameters if isinstance(value, str)])
-            world.point("committed")
-        elif (sql == "commit" or writes) and not self._raw.in_transaction:
-            self.committed(self._raw.execute)
+        if commits and not raw.in_transaction:
+            if sql.lstrip().startswith("update rowcall_worker set heartbeats"):
+                self.machine.note_heartbeat([value for value in parameters if isinstance(value, str)])
+            elif raw.total_changes != raw.checked_changes:
+                raw.checked_changes = raw.total_changes
+                self.committed(raw.execute)
             world.point("committed")
         return rows
 
 
-_READS = frozenset({"select", "pragma", "begin", "begin ", "rollba"})
+@cache
+def _writes(sql: str) -> bool:
+    """Return whether a statement writes: one that begins with `with` may only read."""
+    word = sql.split(None, 1)[0].lower()
+    return word not in _READS and (word != "with" or re.search(r"\b(insert|update|delete)\b", sql) is not None)
+
+
+_READS = frozenset({"select", "pragma", "begin", "rollback"})
 
 
 class SimulatedDatabase(SqliteDatabase):

@@ -47,6 +47,7 @@ def run_part(part: Part) -> Report:
     """Run the worlds of a part, and make the schedule of the first one that fails short."""
     logging.disable()
     gc.disable()  # a world leaves cycles: they are collected between worlds
+    gc.collect()
     gc.freeze()
     points = commits = 0
     findings: list[Finding] = []

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from unittest import mock
 
-from tests.simulation.scheduler import NEVER, Actor, Process, Scheduler
+from tests.simulation.scheduler import NEVER, Actor, Killed, Process, Scheduler
 
 _scheduler: Scheduler | None = None
 
@@ -59,8 +59,10 @@ class Lock:
         self._waiting: deque[Actor] = deque()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        world = scheduler()
-        world.check_closing()
+        world = _scheduler
+        assert world is not None, "no world runs"
+        if world.is_closing:
+            raise Killed
         me = world.current or world
         if self._depth == 0:
             self._owner, self._depth = me, 1
@@ -88,8 +90,7 @@ class Lock:
     def locked(self) -> bool:
         return self._depth > 0
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -272,7 +272,8 @@ class Scheduler:
             _, _, actor, wait_number = heapq.heappop(self._timers)
             if actor is not None and not actor.ready and actor.wait_number == wait_number:
                 self._make_ready(actor, woken=False)
-        return [actor for actor in self._ready if actor.process.may_run(self.now)]
+        now = self.now
+        return [actor for actor in self._ready if actor.process.may_run(now)]
 
     def _chosen_of(self, eligible: list[Actor], number: int, other: int | None) -> Actor:
         chosen = eligible[0]
