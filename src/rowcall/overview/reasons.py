@@ -34,7 +34,7 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs import inspect
 from rowcall.store.limits.held_jobs import HeldJob, held_job
-from rowcall.store.order.heads import order_of
+from rowcall.store.order.first_in_order import order_of
 from rowcall.store.queries.claims import key_of, takes, task_of
 from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import NOW

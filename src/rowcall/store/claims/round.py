@@ -21,7 +21,7 @@ from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission
 from rowcall.store.limits.held_jobs import free, unhold_due
-from rowcall.store.order.turns import serve
+from rowcall.store.order.fair_turns import serve
 from rowcall.store.queries import claims as queries
 from rowcall.store.queries.claims import (
     NOTHING_KNOWN,

@@ -13,7 +13,7 @@ from rowcall.store.control.single_actions import cancel_locked, complete_locked,
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.waiting import skip_steps
 from rowcall.store.jobs.inspect import find
-from rowcall.store.order.heads import orders_of, ready_heads
+from rowcall.store.order.first_in_order import orders_of, ready_heads
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.flows import ChainFilter, Touched
 from rowcall.store.queries.jobs import DELETE

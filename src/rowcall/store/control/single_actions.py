@@ -21,7 +21,7 @@ from rowcall.store.ends.waiting import cancel_waiting, complete_by_hand
 from rowcall.store.flows.blockers import block_again
 from rowcall.store.jobs.inspect import find, get, lock, lock_jobs
 from rowcall.store.jobs.marks import retag
-from rowcall.store.order.heads import orders_of, ready_heads
+from rowcall.store.order.first_in_order import orders_of, ready_heads
 from rowcall.store.queries import control as queries
 from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.counts import TALLY

@@ -15,7 +15,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import GONE_CODE, blocker_of, gone, is_resolved_by, lock_waiting, unblock
 from rowcall.store.jobs.marks import retag
 from rowcall.store.limits.held_jobs import free
-from rowcall.store.order.heads import pass_order
+from rowcall.store.order.first_in_order import pass_order
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.claims import RUNNING_IDS, InUse
 from rowcall.store.queries.control import RECORD_EVENTS, REQUEST_CANCEL

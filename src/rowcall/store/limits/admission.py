@@ -25,7 +25,7 @@ from rowcall.domain.limits import (
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.unreadable import Unread
-from rowcall.store.order.heads import adopt, heads, make_ready
+from rowcall.store.order.first_in_order import adopt, heads, make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.limits import KeyState, Starts, UnitStarts

@@ -18,7 +18,7 @@ from rowcall.store.limits.admission import (
     lock_limits,
     put_openings,
 )
-from rowcall.store.order.heads import make_ready
+from rowcall.store.order.first_in_order import make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.limits import Held, Hold, OpenBreaker
 from rowcall.store.statement import Plan

@@ -10,7 +10,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
-from rowcall.store.order.heads import make_ready
+from rowcall.store.order.first_in_order import make_ready
 from rowcall.worker.pace import HELD_GROWTH, HELD_PAUSE_SECONDS
 
 

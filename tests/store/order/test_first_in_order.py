@@ -9,7 +9,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.order.heads import heads, make_ready, orders_of
+from rowcall.store.order.first_in_order import heads, make_ready, orders_of
 from tests.store.databases import migrated as sqlite_file
 from tests.store.databases import query_plan
 from tests.store.postgres.databases import migrated as postgres_database
