@@ -20,6 +20,7 @@ from rowcall.domain.job_log import KeepsLines
 from rowcall.domain.payload import value_as
 from rowcall.domain.question import question_to_json
 from rowcall.durable.handler_steps import StepOptions, Steps
+from rowcall.durable.step_state import refuse_after_timeout
 
 T = TypeVar("T")
 T2 = TypeVar("T2")
@@ -167,6 +168,7 @@ class Context(Generic[Resources]):
         that repeats what an earlier attempt did appends nothing. Raises `InvalidArguments` if JSON cannot hold the
         value, and `TooLarge` if it, or the stream, is too large.
         """
+        refuse_after_timeout("stream")
         self._attempt.stream(value, checks.name("name", name))
 
     def used(self, limit: str, units: int) -> None:
@@ -194,6 +196,7 @@ class Context(Generic[Resources]):
         Both become steps of one chain. `ctx.previous` of the next step is what this handler returns, and the result
         of the chain is the result of its last step.
         """
+        refuse_after_timeout("continue_with")
         self._attempt.continue_with(task, args, arguments)
 
     @property
@@ -282,10 +285,12 @@ class Context(Generic[Resources]):
                 connection.execute(insert(charges).values(order_id=order_id))
                 ctx.complete({"charged": True}, connection=connection)
         """
+        refuse_after_timeout("complete")
         self._attempt.complete(result, connection)
 
     async def acomplete(self, result: object = None, *, connection: object) -> None:
         """Do what `complete` does, on an async connection."""
+        refuse_after_timeout("acomplete")
         await self._attempt.acomplete(result, connection)
 
     # durable steps: awaited in async handlers, and done at once in others
@@ -408,7 +413,7 @@ class Context(Generic[Resources]):
         before raises `InvalidArguments` here; a handler that catches it can wait again. The dashboard shows the
         `prompt`, and a button for each choice.
         """
-        question = question_to_json(prompt, choices)
+        question = question_to_json(prompt, choices, kind)
         return self._attempt.steps.wait_for(name, kind, timeout, choices or (), question)
 
     @overload

@@ -58,3 +58,14 @@ def uses_units(ctx: Context) -> None:
 
 def logged_in_a_child(ctx: Context, text: str) -> None:
     ctx.log.info(text)
+
+
+def logged_between_sleeps(ctx: Context, count: int) -> None:
+    ctx.log.info("begin")
+    for number in range(count):
+        ctx.log.info(f"before {number}")
+        ctx.step(f"step {number}", ctx.log.info, f"in {number}")
+        ctx.sleep(1)
+    ctx.log.info(f"attempt {ctx.job.attempt}")
+    if ctx.job.attempt == 1:
+        raise ValueError("again")

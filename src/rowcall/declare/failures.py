@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcall.base.text import DETAIL_LENGTH, code_problem, storable
 from rowcall.context import logger
@@ -73,6 +73,14 @@ class Failures:
 
     def unfit(self, error: BaseException, code: str | None = None) -> Unfit:
         return Unfit(code or self.code_of(error), detail_of(error, self.scrub), self.traceback_of(error))
+
+    def shown_choices(self, choices: Sequence[str]) -> list[str]:
+        """Return choices as they may be shown: scrubbed, and each different from the others."""
+        shown: list[str] = []
+        for number, choice in enumerate(choices, 1):
+            text = self.scrub(choice)
+            shown.append(f"{text} ({number})" if text != choice and text in (*choices, *shown) else text)
+        return shown
 
     def detail(self, text: str) -> str:
         return storable(self.scrub(text), DETAIL_LENGTH)

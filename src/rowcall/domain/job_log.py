@@ -66,6 +66,20 @@ class LoggedLine(msgspec.Struct, array_like=True, frozen=True, gc=False):
     message: str
 
 
+class PlacedLine(LoggedLine, array_like=True, frozen=True, gc=False):
+    """A line of an attempt that may repeat an earlier one. `place`: how many steps the handler had called."""
+
+    place: int
+
+
+IN_A_STEP = 2**31
+"""The place of what the function of a step logs: that never repeats anything."""
+
+
+def place_of(last_call: int | None) -> int:
+    return IN_A_STEP if last_call is None else last_call
+
+
 class LogRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The lines of one attempt, as they are written, or encrypted as one text."""
 
@@ -117,21 +131,29 @@ class AttemptLines(msgspec.Struct, gc=False):
     lines: list[LoggedLine]
     is_new: bool = False
     """Whether a line has come since the lines were last read."""
+    place: Callable[[], int] | None = None
+    """Returns the place of a line, if the attempt may repeat an earlier one."""
 
-    def add(self, level: int, text: str) -> None:
+    def add(self, level: int, text: str, place: int | None = None) -> None:
         """Add a line. A drain waits for this: what can be done later is."""
         rules, lines = self.rules, self.lines
         if len(text) > rules.longest:
             text = storable(text, rules.longest)
-        lines.append(LoggedLine(rules.seconds(), level, text))
+        if self.place is None:
+            lines.append(LoggedLine(rules.seconds(), level, text))
+        else:
+            lines.append(PlacedLine(rules.seconds(), level, text, self.place() if place is None else place))
         self.is_new = True
         if len(lines) > rules.most_lines:
             del lines[0]
 
-    def read(self) -> list[LoggedLine]:
-        """Return the newest lines that have room, scrubbed."""
+    def read(self, first: int = 0) -> list[LoggedLine]:
+        """Return the newest lines that have room, scrubbed; none of before the place `first`."""
         self.is_new = False
         rules, lines = self.rules, self.lines[:]
+        if self.place is not None:
+            new = (line for line in lines if isinstance(line, PlacedLine) and line.place >= first)
+            lines = [LoggedLine(line.at, line.level, line.message) for line in new]
         together = lines[0].message if len(lines) == 1 else "".join([line.message for line in lines])
         if rules.scrub is None and together.isascii() and "\0" not in together and len(together) <= rules.most_bytes:
             return lines

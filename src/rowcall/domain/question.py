@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -45,8 +45,10 @@ _BOUNDS = {
 }
 
 
-def question_to_json(prompt: object, choices: object) -> str | None:
-    """Return what is stored of a question, None if nothing is asked; or raise `InvalidOption`."""
+def question_to_json(prompt: object, choices: object, kind: type[object] | None = None) -> str | None:
+    """Return what is stored of a question, None if nothing is asked; or raise `InvalidOption`. `kind` is the type of
+    its answer.
+    """
     question: dict[str, object] = {}
     if prompt is not None:
         if problem := name_problem(prompt, LONGEST_PROMPT):
@@ -62,6 +64,11 @@ def question_to_json(prompt: object, choices: object) -> str | None:
                 raise InvalidOption("choices", f"each {problem}")
         if len(set(choices)) < len(choices):
             raise InvalidOption("choices", f"must differ, got {choices!r}")
+        for choice in choices:
+            try:
+                value_as(kind or str, choice)
+            except ValueError as error:
+                raise InvalidOption("choices", f"must be values of {kind!r}, got {choice!r}: {error}") from error
         question["choices"] = list(choices)
     return msgspec.json.encode(question).decode() if question else None
 
@@ -79,22 +86,30 @@ def prompt_of(question: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def not_a_choice(choices: Sequence[str], value: object) -> str | None:
+def not_a_choice(
+    choices: Sequence[str], value: object, shown: Callable[[Sequence[str]], Sequence[str]] = list
+) -> str | None:
     """Return what is wrong with a value that must be one of the choices, if there are any."""
     if not choices or value in choices:
         return None
-    return f"must be {' or '.join(map(repr, choices))}, got {value!r}"
+    return f"must be {' or '.join(map(repr, shown(choices)))}, got {value!r}"
 
 
-def problem_of_value(question: object, expects: Schema | None, value: object) -> str | None:
+def problem_of_value(
+    question: object,
+    expects: Schema | None,
+    value: object,
+    shown: Callable[[Sequence[str]], Sequence[str]] = list,
+) -> str | None:
     """Return what is wrong with the value of a signal, or None if the wait takes it, as far as a sender can know.
+    `shown` returns choices as they may be shown.
 
     >>> problem_of_value({"choices": ["yes", "no"]}, None, "maybe")
     "must be 'yes' or 'no', got 'maybe'"
     >>> problem_of_value(None, {"type": "object", "properties": {"cents": {"type": "integer"}}}, {"cents": "5"})
     'does not fit: Expected `int`, got `str` - at `$.cents`'
     """
-    if problem := not_a_choice(choices_of(question), value):
+    if problem := not_a_choice(choices_of(question), value, shown):
         return problem
     if expects is None:
         return None

@@ -44,6 +44,9 @@ class StepStatus(StrEnum):
     ABANDONED = "abandoned"
 
 
+PAUSES = (StepKind.SLEEP, StepKind.WAIT, StepKind.CALL, StepKind.FIRST)
+"""The kinds of steps at which an attempt ends, to continue later."""
+
 NAMELESS = (StepKind.SLEEP, StepKind.FIRST, StepKind.PATCH)
 """The kinds of steps from which a job cannot run again: their names are not those of calls."""
 

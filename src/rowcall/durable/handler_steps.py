@@ -23,7 +23,7 @@ from rowcall.domain.errors import (
     seconds_of,
 )
 from rowcall.domain.question import schema_of
-from rowcall.domain.step import NOT_ALLOWED_CODE, NOT_AWAITED_CODE, StepKind
+from rowcall.domain.step import NOT_ALLOWED_CODE, NOT_AWAITED_CODE, StepKind, StepRow
 from rowcall.durable import single_steps
 from rowcall.durable.single_steps import AwaitedStep
 from rowcall.durable.step_effects import CallFunction, Flow, ReturnType
@@ -181,7 +181,10 @@ class Steps:
         if isinstance(member, Pending):
             wait = member.wait
         elif callable(member) and not self.state.facts.is_async:
+            asked = set(self.state.asked)
             wait = self._called(member).wait
+            if wait is not None:  # the callable may make something else of the value
+                wait = wait._replace(value=partial(self._value_from, member, wait.step, asked))
         if wait is None:
             how = "calls of ctx.call, ctx.sleep and ctx.wait_for"
             how = how if self.state.facts.is_async else f"functions that make {how}, as partial(ctx.sleep, 60)"
@@ -190,6 +193,19 @@ class Steps:
             self.check_open(member)
             del self._open[member]
         return wait
+
+    def _value_from(
+        self, function: Callable[[], object], step: CalledStep, asked: set[str], row: StepRow
+    ) -> Flow[object]:
+        """Call a callable again whose wait is over."""
+        yield from ()
+        state = self.state
+        before = state.position, state.last_allowed, state.asked
+        state.position, state.last_allowed, state.asked = step.position - 1, step.position, asked
+        try:
+            return function()
+        finally:
+            state.position, state.last_allowed, state.asked = before
 
     def check_open(self, pending: Pending[Any]) -> None:
         if pending not in self._open:
@@ -254,8 +270,8 @@ class Steps:
             raise state.error(NOT_ALLOWED_CODE, "ctx.gather was called inside of ctx.gather or ctx.first")
         start, names, asked = state.position, set(state.names), set(state.asked)
         called = [self._called(part) if callable(part) else Called(value=part) for part in parts]
-        state.position, state.names, state.asked = start, names, asked
         effects.run(single_steps.begin_calls(state, calls_of(part.wait for part in called)), state)
+        state.position, state.names, state.asked = start, names, asked
         ended: list[object] = []
         for function, part in zip(parts, called, strict=True):
             if part.last is None:

@@ -20,7 +20,7 @@ from rowcall.domain.blobs import MARK
 from rowcall.domain.errors import InvalidArguments, InvalidOption, StepTimeout
 from rowcall.domain.payload import hints_of, result_as, result_decoder, value_from_row
 from rowcall.domain.step import StepRow, StepWritten
-from rowcall.durable.step_state import CalledStep, StepState, inside
+from rowcall.durable.step_state import CalledStep, RunningStep, StepState, inside
 from rowcall.store.new_step import StepWrite
 
 T = TypeVar("T")
@@ -168,14 +168,14 @@ class CallFunction(Effect[StepState, object]):
         function: Callable[..., object],
         timeout_seconds: float | None = None,
     ) -> None:
-        self._name = name
+        self._step = RunningStep(name)
         self._call = call
         self._function = function
         self._timeout_seconds = timeout_seconds
         self.returned = ReturnType.by(function)
 
     def run(self, state: StepState) -> object:
-        token = inside.set(self._name)
+        token = inside.set(self._step)
         try:
             result = self._call() if self._timeout_seconds is None else self._within(state, self._timeout_seconds)
         finally:
@@ -185,7 +185,7 @@ class CallFunction(Effect[StepState, object]):
                 result.close()
             raise InvalidArguments(
                 state.facts.task,
-                f"step {self._name!r}: an async function needs an async handler; make the handler async",
+                f"step {self._step.name!r}: an async function needs an async handler; make the handler async",
             )
         return result
 
@@ -202,9 +202,10 @@ class CallFunction(Effect[StepState, object]):
             ended.set()
 
         run = contextvars.copy_context().run
-        threading.Thread(target=run, args=(call,), name=f"rowcall-step-{self._name}", daemon=True).start()
+        threading.Thread(target=run, args=(call,), name=f"rowcall-step-{self._step.name}", daemon=True).start()
         if not state.facts.clock.wait(ended, seconds):
-            raise StepTimeout(state.facts.job_id, self._name, seconds)
+            self._step.has_timed_out = True
+            raise StepTimeout(state.facts.job_id, self._step.name, seconds)
         return called.result()
 
     async def arun(self, state: StepState) -> object:
@@ -216,10 +217,11 @@ class CallFunction(Effect[StepState, object]):
         except TimeoutError:
             if called.done() and not called.cancelled():
                 raise  # of the function
-            raise StepTimeout(state.facts.job_id, self._name, self._timeout_seconds) from None
+            self._step.has_timed_out = True
+            raise StepTimeout(state.facts.job_id, self._step.name, self._timeout_seconds) from None
 
     async def _acall(self) -> object:
-        token = inside.set(self._name)
+        token = inside.set(self._step)
         try:
             if inspect.iscoroutinefunction(self._function):
                 return await cast("Awaitable[object]", self._call())

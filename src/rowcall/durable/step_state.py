@@ -23,8 +23,25 @@ from rowcall.store.new_step import NewChild, StepWrite
 
 Function = Callable[..., object]
 
-inside: ContextVar[str | None] = ContextVar("rowcall_step", default=None)
-"""The name of the step whose function runs here."""
+
+class RunningStep:
+    """A step whose function runs. One that is not async may continue to run after its timeout."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.has_timed_out = False
+
+
+inside: ContextVar[RunningStep | None] = ContextVar("rowcall_step", default=None)
+"""The step whose function runs here."""
+
+
+def refuse_after_timeout(what: str) -> None:
+    """Raise an error in the function of a step that has timed out: nothing that it does counts any more."""
+    step = inside.get()
+    if step is not None and step.has_timed_out:
+        raise RuntimeError(f"ctx.{what} was called in step {step.name!r} after its timeout")
+
 
 _CALLS = {StepKind.WAIT: "wait_for"}
 """The methods of a context that are not called like their steps."""
@@ -105,7 +122,7 @@ class StepState:
     """How recorded steps do not fit the handler, even if it caught that."""
 
     last_allowed: int | None = None
-    """In a sync handler, inside of `gather`: the position of the last step that a callable may call."""
+    """In a sync handler, inside of `gather` or `first`: the position of the last step that a callable may call."""
 
     def __init__(self, store: StepStore, facts: StepFacts) -> None:
         self.store = store
@@ -131,7 +148,7 @@ class StepState:
         self._check(what)
         if self.position == self.last_allowed:
             raise self.error(
-                NOT_ALLOWED_CODE, f"ctx.{what}: a callable of ctx.gather must call one step, with no other"
+                NOT_ALLOWED_CODE, f"ctx.{what}: a callable of ctx.gather or ctx.first must call one step, and no other"
             )
         if kind in (StepKind.STEP, StepKind.WAIT) and (problem := name_problem(name)):
             raise InvalidOption("name", problem)
@@ -148,7 +165,8 @@ class StepState:
         """Raise an error if the handler must not call this method of its context here."""
         self.facts.check_running(what)
         if (outer := inside.get()) is not None:
-            raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
+            problem = f"ctx.{what} was called inside step {outer.name!r}; steps cannot be nested"
+            raise self.error(NOT_ALLOWED_CODE, problem)
         if (caught := self.change or self.suspended) is not None:
             raise caught
 

@@ -110,7 +110,7 @@ def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[AnyRe
 
     retry_some = partial(MatchedJobs.retry, due_at_ms=due_at_ms)
     change = partial(_attempts_of, queue), who
-    retry_one = partial(single_actions.retry, from_step=from_step)
+    retry_one = partial(single_actions.retry, from_step=from_step, scrub=queue.declared.failures.scrub)
     return (yield from _act(queue, RETRY, job, options, retry_one, retry_some, *change))
 
 

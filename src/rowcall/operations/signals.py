@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,7 +15,7 @@ from rowcall.domain.encryption import Kind, bound_step
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json
-from rowcall.domain.question import problem_of_value, wrong_signal
+from rowcall.domain.question import choices_of, problem_of_value, wrong_signal
 from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
@@ -27,6 +28,13 @@ from rowcall.store.steps import recorded
 LONGEST_PAGE = 200
 MOST_WAITS = 100
 _CURSOR = re.compile(r"after-(\d{1,15})-(\d{1,18})-(\d{1,9})")
+
+
+class Meant(NamedTuple):
+    """The name and the value of a signal, as its wait has them."""
+
+    name: str
+    value: object
 
 
 def signal(
@@ -68,9 +76,23 @@ def _check_fits(queue: Queue, value: object, wait: OpenWait) -> None:
     """Raise `InvalidArguments` if a wait does not take a value, as far as its row says what it takes."""
     if queue.backend.cipher is not None:
         wait = queue.backend.cipher.opened(wait)
-    problem = problem_of_value(wait.question, wait.expects, value)
+    failures = queue.declared.failures
+    problem = problem_of_value(wait.question, wait.expects, value, failures.shown_choices)
     if problem is not None:
-        raise wrong_signal(wait.type, wait.name, problem)
+        raise wrong_signal(wait.type, *map(failures.scrub, (wait.name, problem)))
+
+
+def meant(queue: Queue, job_id: int, name: str, value: object, position: int | None = None) -> Operation[Meant]:
+    """Return the name and the value of a signal, from someone who may have read them scrubbed."""
+    failures = queue.declared.failures
+    waits = (yield from open_waits_of(queue, job_id)) if failures.scrubs else []
+    for wait in sorted(waits, key=lambda wait: wait.name != name):
+        if name in (wait.name, failures.scrub(wait.name)) and position in (wait.position, None):
+            choices = choices_of(wait.question)
+            shown = zip(failures.shown_choices(choices), choices, strict=True)
+            chosen = [choice for text, choice in shown if text == value]
+            return Meant(wait.name, chosen[0] if chosen and value not in choices else value)
+    return Meant(name, value)
 
 
 def open_waits(

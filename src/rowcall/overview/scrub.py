@@ -9,6 +9,7 @@ import msgspec
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 from rowcall.domain.encryption import masked
 from rowcall.domain.payload import RAW_KEY
+from rowcall.domain.question import choices_of
 from rowcall.domain.step import OpenWait, RecordedStep
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -18,7 +19,7 @@ _TEXTS = {
     *("detail", "problem", "sentence", "limit", "target", "message", "advice"),
 }
 _VALUES = {"payload", "arguments", "result", "evidence", "question"}
-_OBJECTS = {"payload", "arguments", "evidence", "question"}
+_OBJECTS = {"payload", "arguments", "evidence"}
 
 
 def scrubbed(failures: Failures, value: V) -> V:
@@ -33,12 +34,20 @@ def scrubbed(failures: Failures, value: V) -> V:
             continue
         if name in _TEXTS or (name == "name" and isinstance(value, RecordedStep | OpenWait)):
             changes[name] = failures.scrub(content)
+        elif name == "question":
+            changes[name] = _scrubbed_question(failures, content)
         elif name in _VALUES:
             shown = _scrubbed_json(failures, content)
             changes[name] = {RAW_KEY: shown} if name in _OBJECTS and not isinstance(shown, dict) else shown
         elif name == "tags":
             changes[name] = tuple(map(failures.scrub, content))
     return msgspec.structs.replace(value, **changes)
+
+
+def _scrubbed_question(failures: Failures, question: dict[str, object]) -> dict[str, object]:
+    """Keep its form, and its choices apart: people answer what they see."""
+    shown = {name: _scrubbed_leaves(failures, part) for name, part in question.items()}
+    return {**shown, "choices": failures.shown_choices(choices)} if (choices := choices_of(question)) else shown
 
 
 def scrubbed_value(failures: Failures, value: object) -> object:

@@ -33,7 +33,7 @@ from rowcall.domain.errors import (
     child_code,
 )
 from rowcall.domain.job import Job, StackFrame
-from rowcall.domain.job_log import AttemptLines, LogRow
+from rowcall.domain.job_log import AttemptLines, LogRow, place_of
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.limits import NOTHING_USED, Breaker, LimitNote, UsedUnits
 from rowcall.domain.outcome import (
@@ -217,11 +217,17 @@ class Attempt:
     def log_lines(self) -> AttemptLines | None:
         if self.lines is None and not self._is_over():
             self.lines = self.common.completion.new_lines(self.task)
+            if self.lines is not None and not self.ready.is_first:
+                self.lines.place = self._place
         return self.lines
+
+    def _place(self) -> int:
+        return 0 if self._steps is None else place_of(self._steps.last_call)
 
     def log_row(self) -> LogRow | None:
         """Return what is kept of the log, as its row."""
-        if self.lines is None or not (lines := self.lines.read()):
+        last_pause = 0 if self._recorded is None else self._recorded.last_pause
+        if self.lines is None or not (lines := self.lines.read(last_pause)):
             return None
         ready, cipher = self.ready, self.common.completion.blobs.cipher
         if cipher is None:

@@ -14,7 +14,7 @@ from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration
 from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import UnknownTask
-from rowcall.domain.step import StepKind, StepRow, StepWritten
+from rowcall.domain.step import PAUSES, StepKind, StepRow, StepWritten
 from rowcall.domain.stream import StreamRow
 from rowcall.drivers.caller.adapter import several_statements
 from rowcall.drivers.group_commit import GroupCommit
@@ -118,7 +118,16 @@ def _record(dialect: Dialect, members: Sequence[Sequence[StepWrite]]) -> Plan[li
     the first error among them.
     """
     writes = [write for member in members for write in member]
-    answers = yield from recorded.record(dialect, writes, enqueue_children)
+
+    def enqueue(dialect: Dialect, calls: Sequence[StepWrite]) -> Plan[list[int | Exception]]:
+        answers = yield from enqueue_children(dialect, calls)
+        refused = {id(call): one for call, one in zip(calls, answers, strict=True) if isinstance(one, Exception)}
+        for member in members if refused else ():
+            if len(member) > 1 and (error := next((refused[id(one)] for one in member if id(one) in refused), None)):
+                raise error  # nothing of this member may be written; then each one is written alone
+        return answers
+
+    answers = yield from recorded.record(dialect, writes, enqueue)
     written = [write for write, answer in zip(writes, answers, strict=True) if not isinstance(answer, Exception)]
     yield from values.write(dialect, [row for write in written for row in write.values])
     remaining = iter(answers)
@@ -194,10 +203,14 @@ class AttemptSteps:
         self._job_id, self._task = ready.id, ready.type
         self.last_recorded: int | None = None
         """The last step that earlier attempts have recorded, once that was read: before this attempt records one."""
+        self.last_pause = 0
+        """The last of them that has ended an attempt: what was logged before it is kept with that attempt."""
 
     def read(self) -> list[StepRow]:
         rows = self._writer.read(self._job_id)
-        self.last_recorded = rows[-1].position if rows else 0
+        if self.last_recorded is None:  # `ctx.first` reads again what this attempt has recorded
+            self.last_recorded = rows[-1].position if rows else 0
+            self.last_pause = max((row.position for row in rows if row.kind in PAUSES), default=0)
         return rows
 
     def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pytest
 
-from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, WrongState
+from rowcall import Context, Encryption, InvalidArguments, InvalidOption, Rowcall, WrongState
 from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.store import Store
+from tests.http.client import client_of
+
+KEYS = Encryption(keys=["k" * 43])
 
 CHOICES = ["approve", "reject"]
 QUESTION = {"prompt": "Refund 120 €?", "choices": CHOICES}
@@ -46,6 +51,37 @@ class TestApprovals:
             assert [(step.result, step.question) for step in jobs.steps(job)] == [("approve", QUESTION)]
             told = [(event.actor, event.detail) for event in jobs.timeline(job) if event.event == "SIGNALLED"]
             assert told == [("ann", "approval")]
+
+    def test_choices_that_are_scrubbed_can_be_answered_as_they_are_shown(self, store: Store) -> None:
+        with Rowcall(store.url, scrub=lambda text: re.sub(r"\d{4}", "****", text), encrypt=KEYS) as jobs:
+
+            @jobs.task
+            def refund(ctx: Context) -> list[object]:
+                cards = ["card 4242", "card 4111", "none"]
+                return [ctx.wait_for(name, choices=cards) for name in ("refund 1234", "again")]
+
+            job = refund.enqueue()
+            jobs.drain()
+            with client_of(jobs) as client:
+                (wait,) = client.get(f"/api/jobs/{job.id}").json()["waits"]
+                assert (wait["name"], wait["question"]["choices"]) == (
+                    "refund ****",
+                    ["card ****", "card **** (2)", "none"],
+                )
+                path = f"/api/jobs/{job.id}/signals/refund ****"
+                refused = client.post(path, {"value": "card", "position": 1})
+                assert (refused.status_code, "must be 'card ****' or" in refused.text) == (422, True)
+                assert ("4242" in refused.text, "1234" in refused.text) == (False, False)
+                for choice in wait["question"]["choices"][1:]:
+                    assert client.post(path, {"value": choice}).status_code == 200
+                    jobs.drain()
+                    path = f"/api/jobs/{job.id}/signals/again"
+            assert jobs.get(job).result == ["card 4111", "none"]
+            with pytest.raises(InvalidOption, match=r"got 'x'; it has 'refund \*\*\*\*', 'again'"):
+                jobs.retry(job, from_step="x")
+            jobs.retry(job, from_step="refund ****")
+            jobs.drain()
+            assert [wait.name for wait in jobs.open_waits().waits] == ["refund 1234"]
 
     def test_a_typed_wait_refuses_other_values_at_their_sender(self, jobs: Rowcall) -> None:
         @jobs.task
@@ -144,6 +180,8 @@ class TestApprovals:
             ({"choices": "yes"}, "choices must be a list of strings, got 'yes'"),
             ({"choices": ["yes", 1]}, "each must be a string, got 1"),
             ({"choices": ["yes", "yes"]}, "choices must differ"),
+            ({"choices": ["now", "never"], "kind": When}, "choices must be values of <enum 'When'>, got 'never': "),
+            ({"choices": ["1"], "kind": int}, "choices must be values of <class 'int'>, got '1': "),
             ({"prompt": ""}, "prompt must have 1 to 4000 characters, got 0"),
             ({"prompt": 5}, "prompt must be a string, got 5"),
         ],

@@ -310,6 +310,37 @@ class TestGatheredCalls:
         jobs.drain()
         assert jobs.get(job).result == "taken"
 
+    @pytest.mark.parametrize("how", ["gather", "first", "sync gather"])
+    def test_all_children_of_a_gather_are_enqueued_or_none(self, jobs: Rowcall, how: str) -> None:
+        @jobs.task
+        def child(number: int) -> int:
+            return number
+
+        keyed = child.using(key="k")
+
+        @jobs.task
+        async def on_the_loop(ctx: Context) -> object:
+            try:
+                together = ctx.gather if how == "gather" else ctx.first
+                return await together(ctx.call(child, 1), ctx.call(keyed, 2))
+            except DuplicateJob:
+                return await ctx.call(child, 3)
+
+        @jobs.task
+        def in_a_thread(ctx: Context) -> object:
+            try:
+                return ctx.gather(partial(ctx.call, child, 1), partial(ctx.call, keyed, 2))
+            except DuplicateJob:
+                return ctx.call(child, 3)
+
+        task = in_a_thread if how == "sync gather" else on_the_loop
+        holder = child.using(key="k", delay=60).enqueue(0)
+        parents, other = [task.enqueue() for _ in range(2)], child.enqueue(4)
+        jobs.drain()
+        assert [jobs.get(job).result for job in (*parents, other)] == [3, 3, 4]
+        assert [len(jobs.list(parent=job).jobs) for job in parents] == [1, 1]
+        jobs.cancel(holder)
+
     def test_a_recorded_call_does_not_need_its_arguments(self, jobs: Rowcall) -> None:
         names = ["child"]
 
@@ -391,8 +422,26 @@ class TestFirst:
                 ("first", "finished"),
                 ("wait", "finished"),
             ]
-            with pytest.raises(InvalidOption, match=r"it has 'paid', 'paid'$"):  # others have no name
+            with pytest.raises(InvalidOption, match=r"it has 'paid'$"):  # others have no name
                 jobs.retry(job, from_step="")
+
+    @pytest.mark.parametrize("sent", [True, False])
+    def test_a_callable_makes_something_of_its_value(self, jobs: Rowcall, clock: FakeClock, sent: bool) -> None:
+        @jobs.task
+        def parent(ctx: Context) -> object:
+            def paid() -> object:
+                return {"new": ctx.patched("new"), "by": ctx.wait_for("paid")}
+
+            index, value = ctx.first(paid, lambda: [ctx.sleep(60), "late"][1])
+            return [index, value, ctx.step("after", str, "it")]
+
+        job = parent.enqueue()
+        jobs.drain()
+        if sent:
+            jobs.signal(job, "paid", "ann")
+        clock.advance(60)
+        jobs.drain()
+        assert jobs.get(job).result == ([0, {"by": "ann", "new": True}, "it"] if sent else [1, "late", "it"])
 
     def test_a_retry_waits_again_for_all_of_them(self, jobs: Rowcall) -> None:
         works: list[int] = []

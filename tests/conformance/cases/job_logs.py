@@ -6,13 +6,14 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Literal
 
 import pytest
 
 from rowcall import Backoff, Context, InvalidOption, JobLog, JobNotFound, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.fake_clock import FakeClock
-from tests.conformance.isolated import logged_in_a_child
+from tests.conformance.isolated import logged_between_sleeps, logged_in_a_child
 from tests.conformance.store import Store
 
 
@@ -103,6 +104,21 @@ class TestJobLogs:
         kept.drain()
         assert told(kept, job.id) == [(1, "WARNING", "from elsewhere"), (1, "WARNING", "once")]
         logging.getLogger("library").warning("outside of a handler")
+
+    @pytest.mark.parametrize("isolation", ["thread", "process"])
+    def test_lines_are_not_repeated_after_a_pause(
+        self, jobs: Rowcall, clock: FakeClock, isolation: Literal["thread", "process"]
+    ) -> None:
+        job = jobs.task(retry=Backoff.constant(1), isolation=isolation)(logged_between_sleeps).enqueue(4)
+        for _ in range(6):
+            jobs.drain()
+            clock.advance(1)
+        assert jobs.get(job).status == "succeeded"
+        messages = ["begin", *(text for number in range(4) for text in (f"before {number}", f"in {number}"))]
+        assert told(jobs, job.id) == [
+            *((1, "INFO", message) for message in [*messages, "attempt 1"]),
+            (2, "INFO", "attempt 2"),
+        ]
 
     def test_child_processes_and_completed_jobs(self, jobs: Rowcall) -> None:
         @jobs.task

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -192,6 +192,47 @@ class TestSteps:
         clock.advance(1)
         jobs.drain()
         assert (jobs.get(first).result, jobs.get(second).result) == (1, 2)
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_a_step_that_has_timed_out_appends_and_completes_nothing(self, jobs: Rowcall, is_async: bool) -> None:
+        release, ended = threading.Event(), threading.Event()
+        refused: list[str] = []
+
+        def slow(ctx: Context) -> None:
+            ctx.stream("in time")
+            release.wait()
+            calls = (
+                partial(ctx.stream, "late"),
+                partial(ctx.continue_with, "slow"),
+                partial(ctx.complete, connection=None),
+            )
+            for call in calls:
+                try:
+                    call()
+                except RuntimeError as error:
+                    refused.append(str(error))
+            ended.set()
+
+        @jobs.task
+        def in_a_thread(ctx: Context) -> None:
+            with pytest.raises(TimeoutError):
+                ctx.step("slow", slow, ctx, timeout=0.05)
+            release.set()
+            assert ended.wait(30)
+
+        @jobs.task
+        async def on_the_loop(ctx: Context) -> None:
+            with pytest.raises(TimeoutError):
+                await ctx.step("slow", cast(Any, slow), ctx, timeout=0.05)
+            release.set()
+            assert await asyncio.to_thread(ended.wait, 30)
+
+        job = (on_the_loop if is_async else in_a_thread).enqueue()
+        jobs.drain()
+        assert jobs.get(job).status == "succeeded"
+        called = ("stream", "continue_with", "complete")
+        assert refused == [f"ctx.{what} was called in step 'slow' after its timeout" for what in called]
+        assert list(jobs.stream(job)) == ["in time"]
 
     def test_a_timeout_that_could_be_meant_for_the_function_is_refused(self, jobs: Rowcall) -> None:
         def fetch(timeout: float = 5) -> float:

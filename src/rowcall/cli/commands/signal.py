@@ -9,6 +9,7 @@ from rowcall.base.text import one_line
 from rowcall.cli.command import NOT_JSON, Answer, job_ids, queue_command
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
+from rowcall.operations.signals import meant
 
 
 def _job_name_and_value(words: tuple[str, ...]) -> tuple[int, str, object]:
@@ -37,6 +38,7 @@ def signal_command(target: Target, words: tuple[int, str, object], key: str | No
     With --json: {"job_id", "name", "value"}.
     """
     job_id, name, value = words
-    target.jobs.signal(job_id, name, value, key=key)
+    to, sent = target.queue.run(meant(target.queue, job_id, name, value))
+    target.jobs.signal(job_id, to, sent, key=key)
     data = {"job_id": job_id, "name": name, "value": value}
     return Answer(data, lambda: show(one_line(f"job {job_id}: sent signal {name}")))

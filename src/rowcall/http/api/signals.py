@@ -44,9 +44,10 @@ async def list_waits(call: Call, query: WaitsQuery) -> OpenWaits:
 async def signal_job(call: Call, id: int, name: str, body: SignalInput) -> Signalled:
     """Send a signal to a job whose handler waits for it, now or later.
 
-    A value that does not fit the type or the choices of the wait is refused. With `position`, the signal is only for
-    the wait at that position of the steps, and is refused if that has an answer already.
+    A value that does not fit the type or the choices of the wait is refused. A choice may be sent as it is shown. With
+    `position`, the signal is only for the wait at that position of the steps, and is refused if that has an answer
+    already.
     """
-    sent = signals.signal(call.queue, id, name, body.value, position=body.position, key=body.key, actor=call.actor)
-    await call.change(sent)
+    meant = await call.read(signals.meant(call.queue, id, name, body.value, body.position))
+    await call.change(signals.signal(call.queue, id, *meant, position=body.position, key=body.key, actor=call.actor))
     return Signalled(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))), name=name)

@@ -10,6 +10,7 @@ import msgspec
 from rowcall.actions import CANCEL, COMPLETE, DELETE, EDIT, FROM_STEP, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
+from rowcall.domain.failure import Scrub, unchanged
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.limits import job_limits_from_text
 from rowcall.store.batches.finishing import batches_left_by, finish_over, reopen
@@ -38,10 +39,15 @@ from rowcall.store.steps.recorded import forget_failed_calls, forget_steps, star
 
 
 def retry(
-    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, from_step: str | None = None
+    dialect: Dialect,
+    job_id: int,
+    attempts_of: Callable[[str], int],
+    actor: str | None,
+    from_step: str | None = None,
+    scrub: Scrub = unchanged,
 ) -> Plan[Job]:
     if from_step is not None:
-        return (yield from _retry_from(dialect, job_id, attempts_of, actor, from_step))
+        return (yield from _retry_from(dialect, job_id, attempts_of, actor, from_step, scrub))
     job = yield from _allowed(dialect, job_id, RETRY)
     yield from _refuse_obstacles(dialect, job)
     yield from rerun(dialect, [job], [Rerun(job.id, attempts_of(job.type))], actor)
@@ -49,13 +55,13 @@ def retry(
 
 
 def _retry_from(
-    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, from_step: str
+    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, from_step: str, scrub: Scrub
 ) -> Plan[Job]:
     """Delete the recorded steps from that one on, and let the job run: again, or now if it waits."""
     job = yield from _allowed(dialect, job_id, FROM_STEP)
     if job.status in FINISHED:
         yield from _refuse_obstacles(dialect, job)
-    yield from forget_steps(dialect, job_id, from_step)
+    yield from forget_steps(dialect, job_id, from_step, scrub)
     if job.status in FINISHED:
         rerun_job = Rerun(job.id, attempts_of(job.type))
         yield from rerun(dialect, [job], [rerun_job], actor, f"from step {from_step!r}")

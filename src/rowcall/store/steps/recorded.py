@@ -9,6 +9,7 @@ import msgspec
 
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.errors import InvalidOption, LeaseLost, WrongState
+from rowcall.domain.failure import Scrub
 from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.domain.step import (
     NAMELESS,
@@ -218,13 +219,14 @@ def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
         yield from dialect.ask(queries.DELETE_SIGNALS_OF, job_ids)
 
 
-def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
-    """Delete a recorded step of a locked job, and all that came after it."""
+def forget_steps(dialect: Dialect, job_id: int, name: str, scrub: Scrub) -> Plan[None]:
+    """Delete a recorded step of a locked job, and all that came after it. Its name may be given as it is shown."""
     rows = yield from read(dialect, job_id)
     named = [row for row in rows if row.kind not in NAMELESS]
-    first = next((row.position for row in named if row.name == name), None)
+    as_shown = {scrub(row.name): row.position for row in reversed(named)}
+    first = next((row.position for row in named if row.name == name), as_shown.get(name))
     if first is None:
-        known = ", ".join(repr(row.name) for row in named[:MOST_NAMED]) or "none"
+        known = ", ".join(map(repr, [*as_shown][::-1][:MOST_NAMED])) or "none"
         raise InvalidOption("from_step", f"must be a recorded step of job {job_id}, got {name!r}; it has {known}")
     forgotten = yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
     yield from dialect.ask(queries.FORGET_RECEIVED_BY, job_id, forgotten)

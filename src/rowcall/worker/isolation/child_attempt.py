@@ -14,6 +14,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.limits import with_derived
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
+from rowcall.domain.job_log import place_of
 from rowcall.domain.payload import checked_result, untyped_to_json
 from rowcall.domain.stream import value_text
 from rowcall.durable.handler_steps import Steps
@@ -91,7 +92,8 @@ class ChildAttempt:
 
     def _send_line(self, level: int, text: str) -> None:
         if not self.is_over:
-            self._send(LineKept(level, text.encode("utf-8", "replace").decode()))
+            line = text.encode("utf-8", "replace").decode()
+            self._send(LineKept(level, line, place_of(self.steps.last_call)))
 
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._call.worker, self._call.claimed_at_ms)

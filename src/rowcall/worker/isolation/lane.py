@@ -333,9 +333,9 @@ def _is_last(message: ToWorker, attempt: Attempt, child: ChildProcess) -> bool:
     match message:
         case Progressed(share=share, message=text, replays=replays):
             attempt.note_report(share, text, replays=replays)
-        case LineKept(level=level, text=text):
+        case LineKept(level=level, text=text, place=place):
             if attempt.log_lines is not None:
-                attempt.log_lines.add(level, text)
+                attempt.log_lines.add(level, text, place)
         case Asked() as asked:
             child.send(_answer(attempt, asked))
         case NotCompleted():

@@ -104,6 +104,7 @@ class LineKept(AboutAttempt, tag=True):
 
     level: int
     text: str
+    place: int
 
 
 class Logged(msgspec.Struct, tag=True):
