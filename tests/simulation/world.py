@@ -299,7 +299,8 @@ class World:
         self._spawn_once("healer", self._calm)
 
     def _calm(self) -> None:
-        while not self.is_calm:
+        # the first worker declares the schedules, and may start late
+        while not self.is_calm or len(app.jobs.schedules()) < len(app.SCHEDULES):
             self.scheduler.sleep(0.1)
         for paused in app.jobs.paused():
             app.jobs.resume(**{paused.kind: paused.name})
