@@ -58,7 +58,7 @@ def main() -> int:
     if options.quick:
         print("A quick run shows that all works; its figures mean nothing.")
     print(last)
-    return 1 if failures else 0
+    return 1 if failures or not peers else 0
 
 
 def write_again(folder: Path, note: str) -> None:

@@ -18,6 +18,7 @@ from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import Databases
 from rowcall.testing.private_server import MEMORY, memory_has_room
+from tests.command_line import check_interrupt
 from tests.conformance.notes import Notes
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault
@@ -95,6 +96,7 @@ def run_part(part: Part) -> Row:
     for case in itertools.islice(cases.of(call), part.number, None, part.parts):
         if not is_in_share(case, part.share):
             continue
+        check_interrupt()
         found = cases.problems(case)
         row.counts[case.fault] += found is not None
         row = row._replace(not_sent=row.not_sent + (found is None))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 from rowcall import Batch, Context, Flow, Rowcall, Task
 from rowcall.app import queue_of
+from tests.command_line import INTERRUPTED
 from tests.conformance.notes import Notes
 from tests.faults.calls import LEFT_OUT, methods, twins
 from tests.faults.cases import Case, Cases
@@ -95,3 +99,31 @@ def test_calls_on_a_callers_connection_are_found() -> None:
     with all_cases("sqlite") as cases:
         names = {call.name for call in cases.calls}
     assert {"caller's enqueue", "caller's cancel pending", "caller's signal waiting"} <= names
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_says_what_it_has_done() -> None:
+    command = [sys.executable, "-m", "tests.faults", "sqlite"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("sqlite") for line in process.stdout)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        shown = process.stdout.read()
+    assert process.returncode == INTERRUPTED, shown
+    assert shown.splitlines()[-1].startswith("faults: "), shown
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["tests.faults", "--share", "0"], "must be 1 or more, got 0"),
+        (["tests.simulation", "--seeds", "9-0"], "the first seed must not be above the last, got 9-0"),
+        (["tests.planted", "--record", "no/such/folder.json"], "the folder no/such does not exist"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_runs(command: list[str], problem: str) -> None:
+    refused = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert problem in refused.stderr

@@ -11,6 +11,7 @@ import argparse
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,9 +25,10 @@ from typing import NamedTuple
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.private_server import MEMORY, memory_has_room
+from tests.command_line import INTERRUPTED, positive, record_file
 from tests.planted.cell_records import Cell, CellRecords
 from tests.planted.defect import Defect, plant, problems_of, revert
-from tests.planted.layers import SOUND, Layer, Ran, layers, run
+from tests.planted.layers import SOUND, Interrupted, Layer, Ran, interrupt, layers, run
 from tests.planted.table import DEFECTS
 from tests.simulation.seed_records import revision
 
@@ -66,11 +68,18 @@ def main() -> None:
     records, commit = CellRecords(arguments.record), revision() if arguments.record else ""
     with _trees(arguments.at_once) as trees, PostgresServer(in_memory=True) as server:
         garden = Garden(trees, server.url(), arguments.patience)
-        if arguments.healthy:
-            _check_healthy(wanted, garden)
-        rows = _rows(chosen, wanted, garden, records, commit, began + arguments.seconds)
-        ended = [_shown(row, wanted, verbose=arguments.verbose) for row in rows]
-    sys.exit(_summary(ended, SYSTEM_CLOCK.timer() - began))
+        signal.signal(signal.SIGINT, interrupt)
+        ended: list[Row] = []
+        code = 0
+        try:
+            if arguments.healthy:
+                _check_healthy(wanted, garden)
+            rows = _rows(chosen, wanted, garden, records, commit, began + arguments.seconds)
+            ended.extend(_shown(row, wanted, verbose=arguments.verbose) for row in rows)
+        except (KeyboardInterrupt, Interrupted):
+            code = INTERRUPTED
+    is_missed = _summary(ended, SYSTEM_CLOCK.timer() - began)
+    sys.exit(code or is_missed)
 
 
 def _rows(
@@ -199,8 +208,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAMES", help="defects whose names begin with one of these")
     parser.add_argument("--layers", default="", metavar="NAMES", help="kit, models, faults, simulation, storm")
-    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many defects at a time")
-    parser.add_argument("--record", type=Path, help="a file of what each layer has said about each defect")
+    parser.add_argument("--at-once", type=positive, default=os.cpu_count() or 1, help="how many defects at a time")
+    parser.add_argument("--record", type=record_file, help="a file of what each layer has said about each defect")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no layer after this time")
     parser.add_argument("--patience", type=float, default=1, metavar="TIMES", help="on a busy machine: wait longer")
     parser.add_argument("--verbose", action="store_true", help="show what the layers print")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -84,6 +85,8 @@ def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str, patience
         OTHER_SERVER: server_url,
     }
     for command in commands:
+        if _stopping.is_set():
+            raise Interrupted
         code, output = _run([sys.executable, *command], tree, environment, LONGEST_SECONDS * patience)
         if code:
             return Ran(True, timer() - began, output)
@@ -100,12 +103,37 @@ def _run(command: list[str], tree: Path, environment: Mapping[str, str], seconds
         text=True,
         start_new_session=True,
     ) as process:
+        _running.add(process.pid)
         try:
             output, _ = process.communicate(timeout=seconds)
+            if _stopping.is_set():
+                raise Interrupted
             return process.returncode, output
         except subprocess.TimeoutExpired:
             return 1, f"it took longer than {seconds:.0f} s"
         finally:
             # also the workers that it has started: a defect may leave them behind
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _running.discard(process.pid)
+            _kill(process.pid)
+
+
+class Interrupted(Exception):
+    """Ctrl-C came while a layer ran."""
+
+
+_running: set[int] = set()
+"""The groups of processes of the layers that run now."""
+_stopping = threading.Event()
+
+
+def interrupt(number: int, frame: object) -> None:
+    """End the layers that run now, and start no others. A handler of a signal."""
+    _stopping.set()
+    for group in tuple(_running):
+        _kill(group)
+    raise KeyboardInterrupt
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

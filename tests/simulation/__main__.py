@@ -6,19 +6,17 @@ With a record, seeds that it has are left out, and seeds that have run without a
 from __future__ import annotations
 
 import argparse
-import atexit
-import logging
+import gc
 import math
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from itertools import zip_longest
-from multiprocessing import get_context
-from pathlib import Path
 
+from tests.command_line import INTERRUPTED, positive, processes, record_file
 from tests.simulation.parts import Finding, Part, Report, run_part
 from tests.simulation.scenario import MODES, Mode
 from tests.simulation.seed_records import SeedRecords, revision
@@ -34,32 +32,34 @@ def main() -> None:
     if os.environ.get("PYTHONHASHSEED") != "0":
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0", "PYTHONNODEBUGRANGES": "1"})
-    atexit.unregister(logging.shutdown)  # handlers that were made in a world have simulated locks
     began = time.monotonic()
     records, commit = SeedRecords(arguments.record), revision() if arguments.record else ""
     parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], records)
     seeds: Counter[str] = Counter()
     findings: list[Finding] = []
-    points, told_at = 0, began
-    for report in _reports(parts, arguments.processes):
-        seeds[report.part.mode] += report.part.last - report.part.first + 1
-        points += report.points
-        for finding in report.findings:
-            findings.append(finding)
-            if len(findings) <= MOST_SHOWN:
-                print(f"! {finding.name}: {finding.shown}", flush=True)
-        records.add(report, commit)
-        if (findings and arguments.first) or time.monotonic() - began > arguments.seconds:
-            break
-        if time.monotonic() - told_at >= PROGRESS_SECONDS:
-            told_at = time.monotonic()
-            print(f"{seeds.total()} seeds, {len(findings)} problems, {told_at - began:.0f} s", flush=True)
+    points, told_at, code = 0, began, 0
+    try:
+        for report in _reports(parts, arguments.processes):
+            seeds[report.part.mode] += report.part.last - report.part.first + 1
+            points += report.points
+            for finding in report.findings:
+                findings.append(finding)
+                if len(findings) <= MOST_SHOWN:
+                    print(f"! {finding.name}: {finding.shown}", flush=True)
+            records.add(report, commit)
+            if (findings and arguments.first) or time.monotonic() - began > arguments.seconds:
+                break
+            if time.monotonic() - told_at >= PROGRESS_SECONDS:
+                told_at = time.monotonic()
+                print(f"{seeds.total()} seeds, {len(findings)} problems, {told_at - began:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     if len(findings) > MOST_SHOWN:
         print("! also", ", ".join(finding.name for finding in findings[MOST_SHOWN:]))
     shares = ", ".join(f"{mode} {seeds[mode]}" for mode in MODES if seeds[mode])
     seconds = time.monotonic() - began
     print(f"simulate: {seeds.total()} seeds ({shares}), {points} points, {len(findings)} problems, {seconds:.0f} s")
-    sys.exit(bool(findings))
+    sys.exit(code or bool(findings))
 
 
 def _parts(seeds: tuple[int, int], modes: Sequence[Mode], records: SeedRecords) -> list[Part]:
@@ -68,22 +68,21 @@ def _parts(seeds: tuple[int, int], modes: Sequence[Mode], records: SeedRecords) 
     return [part for turn in zip_longest(*of_modes) for part in turn if part]
 
 
-def _reports(parts: list[Part], processes: int) -> Iterator[Report]:
-    if processes == 1 or len(parts) == 1:
+def _reports(parts: list[Part], count: int) -> Iterator[Report]:
+    if count == 1 or len(parts) == 1:
         yield from map(run_part, parts)
         return
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        futures = [pool.submit(run_part, part) for part in parts]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with processes(count, gc.disable) as pool:
+        for future in as_completed([pool.submit(run_part, part) for part in parts]):
+            yield future.result()
 
 
 def _range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
-    return int(first), int(last or first)
+    seeds = int(first), int(last or first)
+    if seeds[0] > seeds[1]:
+        raise argparse.ArgumentTypeError(f"the first seed must not be above the last, got {text}")
+    return seeds
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,9 +90,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=_range, default=(0, 199), help="one, or the first and the last: 0-199")
     parser.add_argument("--mode", choices=(*MODES, "both"), default="both")
     parser.add_argument("--first", action="store_true", help="stop soon after the first problem")
-    parser.add_argument("--record", type=Path, help="a file of the seeds that have run without a problem")
+    parser.add_argument("--record", type=record_file, help="a file of the seeds that have run without a problem")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop soon after this time")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=positive, default=os.cpu_count() or 1)
     return parser.parse_args()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import gc
 import logging
 from functools import cache
 from typing import NamedTuple
 
+from tests.command_line import check_interrupt
 from tests.simulation.database import MemoryFile
 from tests.simulation.run import run
 from tests.simulation.scenario import Mode, scenario_of
@@ -46,12 +48,14 @@ def _file() -> MemoryFile:
 def run_part(part: Part) -> Report:
     """Run the worlds of a part, and make the schedule of the first one that fails short."""
     logging.disable()
+    atexit.unregister(logging.shutdown)  # handlers that were made in a world have simulated locks
     gc.disable()  # a world leaves cycles: they are collected between worlds
     gc.collect()
     gc.freeze()
     points = commits = 0
     findings: list[Finding] = []
     for number in range(part.first, part.last + 1):
+        check_interrupt()
         if (number - part.first) % WORLDS_AT_ONCE == 0:
             faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
             gc.collect()
