@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -20,6 +22,8 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
         ("app", "'app' is not an app; write module:name, such as app:jobs"),
         (":jobs", "':jobs' is not an app"),
         ("app:", "'app:' is not an app"),
+        ("queue.db", "'queue.db' is a file, not an app; to look at a database: --url sqlite:///queue.db"),
+        ("sqlite:///queue.db", "APP must be module:name, such as app:jobs; a URL belongs into the app, or after --url"),
         ("nowhere:jobs", "there is no module 'nowhere' in "),
         ("app.inner:jobs", "there is no module 'app.inner' in "),
         ("app:queue", "app has no 'queue'; did you mean app:jobs?"),
@@ -33,6 +37,7 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
     ],
 )
 def test_a_wrong_app_says_what_is_wrong(app: Path, name: str, problem: str) -> None:
+    app.with_name("queue.db").touch()
     with pytest.raises(click.UsageError) as caught:
         load(name)
     assert caught.value.message.startswith(problem)
@@ -80,7 +85,7 @@ def test_an_import_that_fails_deep_in_a_library_names_the_line_of_the_app(folder
     with pytest.raises(click.UsageError) as caught:
         load("deep:jobs")
     assert f"({folder / 'deep.py'}, line 2)" in caught.value.message
-    assert caught.value.message.endswith("python -c 'import deep'")
+    assert caught.value.message.endswith(f"{shlex.quote(sys.executable)} -c 'import deep'")
 
 
 def test_an_option_that_rowcall_refuses_names_the_line_of_the_app(folder: Path) -> None:

@@ -51,6 +51,7 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
     [
         (["nonsense"], "unknown command 'nonsense'"),
         (["wrok"], "unknown command 'wrok' (did you mean 'work'?)"),
+        (["run"], "unknown command 'run' (did you mean 'work'?)"),
         (["stats", "--nonsense"], "No such option '--nonsense'"),
         (["work"], "Missing argument 'APP'"),
         (["stats", "--url", "oracle://host/db"], "unknown database oracle://"),

@@ -54,7 +54,7 @@ from tests.docs.pages import DOCS, PAGES, README, ROOT, WRITING, anchors, blocks
 ALL = "\n".join(read(page) for page in PAGES)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 MOST_README_LINES = 80
-MOST_CONTRIBUTING_LINES = 61  # without what is folded
+MOST_CONTRIBUTING_LINES = 50  # without what is folded
 FIRST_SCREEN_LINES = 32
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 

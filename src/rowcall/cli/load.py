@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 import sysconfig
 import traceback
@@ -28,7 +29,9 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
     """
     module_name, mark, names = app.partition(":")
     if "//" in app or "%" in app or looks_secret(app):
-        raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
+        raise click.UsageError("APP must be module:name, such as app:jobs; a URL belongs into the app, or after --url")
+    if not mark and not app.endswith(".py") and os.path.isfile(app):
+        raise click.UsageError(f"{app!r} is a file, not an app; to look at a database: --url sqlite:///{app}")
     if not (mark and module_name and names):
         raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
     if module_name.endswith(".py"):
@@ -85,7 +88,7 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise click.UsageError(f"there is no module {error.name!r} in {os.getcwd()} or installed") from None
+            raise click.UsageError(f"there is no module {error.name!r} in {os.getcwd()} or installed for {sys.executable}") from None
         raise click.UsageError(_import_failure(name, error)) from error
     except (Exception, SystemExit) as error:
         raise click.UsageError(_import_failure(name, error)) from error
@@ -97,7 +100,7 @@ def _import_failure(name: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
         return problem
     frame = next((frame for frame in reversed(frames) if _belongs_to_app(frame.filename)), frames[-1])
-    return f"{problem} ({frame.filename}, line {frame.lineno}); for the traceback: python -c 'import {name}'"
+    return f"{problem} ({frame.filename}, line {frame.lineno}); for the traceback: {shlex.quote(sys.executable)} -c 'import {name}'"
 
 
 def _belongs_to_app(filename: str) -> bool:

@@ -39,6 +39,8 @@ _MODULES = {
     "prune": "retention",
     "vacuum": "retention",
 }
+# of other queues, and of other programs
+_SYNONYMS = {"worker": "work", "run": "work", "start": "work", "list": "jobs", "status": "stats", "ui": "dashboard"}
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 _WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -69,7 +71,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
-            ctx.fail(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+            ctx.fail(f"unknown command {args[0]!r}{did_you_mean(_SYNONYMS.get(args[0], args[0]), COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -88,9 +88,9 @@ def test_the_report_counts_from_the_rows(folder: Path) -> None:
         assert jobs.drain().succeeded == 2
         report = report_of(jobs, {"quick": 3, "delayed": 1}, None, 1.0)
     assert json.loads(msgspec.json.encode(report)) == {
-        "kinds": [
-            {"kind": "quick", "enqueued": 3, "succeeded": 2, "attempts": 3, "retried": 0, "recovered": 0, "lost": 1},
-            {"kind": "delayed", "enqueued": 1, "succeeded": 0, "attempts": 0, "retried": 0, "recovered": 0, "lost": 1},
+        "tasks": [
+            {"task": "quick", "enqueued": 3, "succeeded": 2, "attempts": 3, "retried": 0, "recovered": 0, "lost": 1},
+            {"task": "delayed", "enqueued": 1, "succeeded": 0, "attempts": 0, "retried": 0, "recovered": 0, "lost": 1},
         ],
         "enqueued": 4,
         "lost": 2,

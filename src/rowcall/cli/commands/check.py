@@ -15,6 +15,7 @@ from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import show
 from rowcall.cli.present.text_tables import Table, text
 from rowcall.cli.target import Target
+from rowcall.overview.formats import counted
 from rowcall.worker.replay import NOT_DECLARED_CODE, Replayed, check_jobs
 
 MOST_SHOWN = 50
@@ -64,7 +65,7 @@ def breaking_as_json(replayed: Replayed) -> dict[str, object]:
 
 
 def _show(counts: Counter[str], breaking: list[dict[str, object]]) -> None:
-    checked = f"{counts['checked']:,} jobs checked, {counts['with_steps']:,} with recorded steps"
+    checked = f"{counted(counts['checked'], 'job')} checked, {counts['with_steps']:,} with recorded steps"
     if not breaking:
         show(text(f"{checked}: all fit", "green"))
         return

@@ -37,7 +37,7 @@ def demo_command(keep: bool, port: int) -> Answer:
     Takes five to ten seconds, and ends with the link to look at its jobs in the dashboard. They are in a file in the
     temporary folder, which --keep and --json remove at the end. Exit code 1 if a job was lost.
 
-    With --json: {"kinds": [{"kind", "enqueued", "succeeded", "attempts", "retried", "recovered", "lost"}, …],
+    With --json: {"tasks": [{"task", "enqueued", "succeeded", "attempts", "retried", "recovered", "lost"}, …],
     "enqueued", "lost", "killed_pid", "seconds"}.
     """
     quiet = click.get_current_context().params["as_json"]

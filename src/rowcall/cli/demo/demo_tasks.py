@@ -33,7 +33,7 @@ async def delayed(number: int) -> None:
 
 
 class Demo:
-    """A queue with a task of each kind."""
+    """A queue with four tasks."""
 
     def __init__(self, url: str | None = None) -> None:
         self.jobs = Rowcall(url)
@@ -43,7 +43,7 @@ class Demo:
         self.delayed = self.jobs.task(queue="delayed")(delayed)
 
     def enqueue(self) -> dict[str, int]:
-        """Enqueue some jobs of each kind; return how many."""
+        """Enqueue some jobs of each task; return how many."""
         self.quick.enqueue_many({"number": number} for number in range(QUICK))
         self.slow.enqueue_many({"seconds": 0.2 + 0.02 * (number % 16)} for number in range(SLOW))
         self.flaky.enqueue_many({"failures": 1 + number % 3} for number in range(FLAKY))

@@ -17,9 +17,9 @@ _PAGE = 1000
 
 
 class TaskReport(msgspec.Struct, kw_only=True, frozen=True):
-    """The outcome of the jobs of one kind."""
+    """The outcome of the jobs of one task."""
 
-    kind: str
+    task: str
     enqueued: int
     succeeded: int
     attempts: int
@@ -29,7 +29,7 @@ class TaskReport(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True, frozen=True):
-    kinds: list[TaskReport]
+    tasks: list[TaskReport]
     enqueued: int
     lost: int
     killed_pid: int | None
@@ -37,20 +37,20 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def report_of(jobs: Rowcall, enqueued: Mapping[str, int], killed_pid: int | None, seconds: float) -> Report:
-    kinds = [_count(jobs, kind, number) for kind, number in enqueued.items()]
-    lost = sum(kind.lost for kind in kinds)
-    return Report(kinds=kinds, enqueued=sum(enqueued.values()), lost=lost, killed_pid=killed_pid, seconds=seconds)
+    tasks = [_count(jobs, task, number) for task, number in enqueued.items()]
+    lost = sum(task.lost for task in tasks)
+    return Report(tasks=tasks, enqueued=sum(enqueued.values()), lost=lost, killed_pid=killed_pid, seconds=seconds)
 
 
-def _count(jobs: Rowcall, kind: str, enqueued: int) -> TaskReport:
-    listed = list(_all(jobs, kind))
+def _count(jobs: Rowcall, task: str, enqueued: int) -> TaskReport:
+    listed = list(_all(jobs, task))
     endings: Counter[str] = Counter()
     for job in listed:
         if job.attempt > 1:
             endings.update(attempt.status for attempt in jobs.attempts(job.id))
     succeeded = sum(job.status == Status.SUCCEEDED for job in listed)
     return TaskReport(
-        kind=kind,
+        task=task,
         enqueued=enqueued,
         succeeded=succeeded,
         attempts=sum(job.attempt for job in listed),
@@ -60,11 +60,11 @@ def _count(jobs: Rowcall, kind: str, enqueued: int) -> TaskReport:
     )
 
 
-def _all(jobs: Rowcall, kind: str) -> Iterator[Job]:
-    page = jobs.list(type=kind, limit=_PAGE)
+def _all(jobs: Rowcall, task: str) -> Iterator[Job]:
+    page = jobs.list(type=task, limit=_PAGE)
     yield from page.jobs
     while page.next_cursor is not None:
-        page = jobs.list(type=kind, limit=_PAGE, cursor=page.next_cursor)
+        page = jobs.list(type=task, limit=_PAGE, cursor=page.next_cursor)
         yield from page.jobs
 
 
@@ -72,13 +72,13 @@ _NUMBERS = ("enqueued", "attempts", "retried", "recovered", "succeeded", "lost")
 
 
 def show_report(report: Report) -> None:
-    shown = Table("kind", *_NUMBERS, right=_NUMBERS)
-    for kind in report.kinds:
-        shown.add_row(kind.kind, *(getattr(kind, name) for name in _NUMBERS))
-    shown.add_row("all", *(sum(getattr(kind, name) for kind in report.kinds) for name in _NUMBERS), style="bold")
+    shown = Table("task", *_NUMBERS, right=_NUMBERS)
+    for task in report.tasks:
+        shown.add_row(task.task, *(getattr(task, name) for name in _NUMBERS))
+    shown.add_row("all", *(sum(getattr(task, name) for task in report.tasks) for name in _NUMBERS), style="bold")
     show(shown)
     show("")
     style = "bold red" if report.lost else "bold green"
     killed = "" if report.killed_pid is None else ", one of two worker processes killed halfway"
     show(f"{report.lost} lost, in {duration(report.seconds)}{killed}", style=style)
-    show("recovered: attempts that died with their worker; their jobs ran again", style="dim")
+    show("recovered: attempts that had begun when their worker was killed; their jobs ran again", style="dim")

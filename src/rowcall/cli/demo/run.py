@@ -61,7 +61,7 @@ def _watch(jobs: Rowcall, enqueued: Mapping[str, int], started_at: float, show: 
     progress_at = 0.0
     while True:
         stats, workers = jobs.stats(), jobs.workers()
-        done = {kind: _finished(stats, kind) for kind in enqueued}
+        done = {task: _finished(stats, task) for task in enqueued}
         seconds = CLOCK.monotonic() - started_at
         if killed_pid is None and done["slow"] >= enqueued["slow"] * 0.4 and len(workers) >= PROCESSES:
             known = {worker.name for worker in workers}
@@ -151,8 +151,8 @@ def _live() -> Iterator[Show]:
 def _picture(progress: DemoProgress) -> Group:
     from rich.console import Group
 
-    bars = Table("kind", "done", "of", "", right=("done", "of"))
-    for kind, enqueued in progress.enqueued.items():
-        done = progress.done.get(kind, 0)
-        bars.add_row(kind, done, enqueued, text(f"{bar(done, enqueued, 40):40}", _STYLES.get(kind, "")))
+    bars = Table("task", "done", "of", "", right=("done", "of"))
+    for task, enqueued in progress.enqueued.items():
+        done = progress.done.get(task, 0)
+        bars.add_row(task, done, enqueued, text(f"{bar(done, enqueued, 40):40}", _STYLES.get(task, "")))
     return Group(bars, text(""), text(_line(progress)), *(text(line, "bold") for line in progress.events), text(""))
