@@ -73,6 +73,13 @@ QUESTIONS = {
     "dlq": {"recipes"},
     "saga": {"steps"},
     "fifo": {"limits"},
+    "timezone": {"recipes", "schedules"},
+    "outbox": {"transactions"},
+    "delay job": {"tasks"},
+    "priority": {"tasks"},
+    "ModuleNotFoundError": {"questions"},
+    "mysql": {"databases"},
+    "uvx": {"getting-started"},
 }
 ASK = """async (questions) => {
   const { search } = JSON.parse(document.getElementById("__config").textContent);

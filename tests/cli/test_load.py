@@ -23,7 +23,7 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
         (":jobs", "':jobs' is not an app"),
         ("app:", "'app:' is not an app"),
         ("queue.db", "'queue.db' is a file, not an app; to look at a database: --url sqlite:///queue.db"),
-        ("sqlite:///queue.db", "APP must be module:name, such as app:jobs; a URL belongs into the app, or after --url"),
+        ("sqlite:///queue.db", "APP must be module:name, such as app:jobs; a URL belongs in the app, or after --url"),
         ("nowhere:jobs", "there is no module 'nowhere' in "),
         ("app.inner:jobs", "there is no module 'app.inner' in "),
         ("app:queue", "app has no 'queue'; did you mean app:jobs?"),

@@ -29,7 +29,7 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
     """
     module_name, mark, names = app.partition(":")
     if "//" in app or "%" in app or looks_secret(app):
-        raise click.UsageError("APP must be module:name, such as app:jobs; a URL belongs into the app, or after --url")
+        raise click.UsageError("APP must be module:name, such as app:jobs; a URL belongs in the app, or after --url")
     if not mark and not app.endswith(".py") and os.path.isfile(app):
         raise click.UsageError(f"{app!r} is a file, not an app; to look at a database: --url sqlite:///{app}")
     if not (mark and module_name and names):
