@@ -88,7 +88,8 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise click.UsageError(f"there is no module {error.name!r} in {os.getcwd()} or installed for {sys.executable}") from None
+            where = f"in {os.getcwd()} or installed for {sys.executable}"
+            raise click.UsageError(f"there is no module {error.name!r} {where}") from None
         raise click.UsageError(_import_failure(name, error)) from error
     except (Exception, SystemExit) as error:
         raise click.UsageError(_import_failure(name, error)) from error
@@ -100,7 +101,8 @@ def _import_failure(name: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
         return problem
     frame = next((frame for frame in reversed(frames) if _belongs_to_app(frame.filename)), frames[-1])
-    return f"{problem} ({frame.filename}, line {frame.lineno}); for the traceback: {shlex.quote(sys.executable)} -c 'import {name}'"
+    traceback_command = f"{shlex.quote(sys.executable)} -c 'import {name}'"
+    return f"{problem} ({frame.filename}, line {frame.lineno}); for the traceback: {traceback_command}"
 
 
 def _belongs_to_app(filename: str) -> bool:
