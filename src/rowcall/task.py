@@ -115,7 +115,8 @@ class Enqueuer(Generic[P, R]):
         >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
         """
         if self._connection is not None:
-            raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
+            problem = "cannot be bound to a call; pass it to jobs.start_chain(…) or jobs.flow(…), and not to ctx.call"
+            raise InvalidOption("connection", problem)
         payload = self._declared.arguments.to_json(args, kwargs)
         return self._changed(payload) if self._queue.declared.enqueue_middleware else Bound(self._job, payload)
 

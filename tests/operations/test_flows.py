@@ -204,7 +204,7 @@ class TestFlows:
 
         with pytest.raises(InvalidOption, match="cannot have a key"):
             file.start_chain([send.using(key="k").bind()])
-        with pytest.raises(InvalidOption, match="connection cannot be bound; pass it to"):
+        with pytest.raises(InvalidOption, match="connection cannot be bound to a call; pass it to"):
             send.using(connection=object()).bind()
 
 

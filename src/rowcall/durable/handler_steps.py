@@ -249,6 +249,10 @@ class Steps:
             return self.state.error(NOT_AWAITED_CODE, f"the handler called {step}, and did not await it to its end")
         return self.state.left_out()
 
+    def name_of(self, pending: Pending[Any]) -> str:
+        step = self._open.get(pending)
+        return "a step that has ended" if step is None else f"{step}, not awaited"
+
     def ended(self, pending: Pending[Any]) -> None:
         self._open.pop(pending, None)
 
@@ -345,6 +349,9 @@ class Pending(Awaitable[T]):
         self._flow = flow
         self._steps = steps
         self.wait = wait
+
+    def __repr__(self) -> str:
+        return f"<{self._steps.name_of(self)}>"
 
     def __await__(self) -> Generator[Any, Any, T]:
         self._steps.check_open(self)

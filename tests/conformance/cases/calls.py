@@ -704,7 +704,10 @@ class TestFamilies:
         jobs.drain()
         assert jobs.get(job).status == "succeeded", jobs.get(job)
         assert len(errors) == 4, errors
-        assert [f"job {job.id}" in error for error in errors] == [True, True, True, False]
+        back = f"after leads back to job {job.id}, which calls this job and waits for its end"
+        assert errors[:2] == [back, back]
+        assert f"the same value as job {job.id}, which waits for this one" in errors[2]
+        assert "already has the key 'k'" in errors[3]
 
     def test_a_signal_with_a_key_is_received_once(self, jobs: Rowcall) -> None:
         @jobs.task

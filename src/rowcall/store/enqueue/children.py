@@ -67,7 +67,8 @@ def _refuse_cycle(dialect: Dialect, job: NewJob) -> Plan[None]:
         seen |= new
         new = set((yield from dialect.ask(AWAITED_BY, sorted(new)))) - seen
     if job.parent_id in new:
-        raise InvalidOption("after", f"waits for job {job.parent_id}, which calls this one and waits for it")
+        problem = f"leads back to job {job.parent_id}, which calls this job and waits for its end"
+        raise InvalidOption("after", problem)
     ancestor: int | None = job.parent_id if job.ordered is not None else None
     while ancestor is not None:
         rows = yield from dialect.ask(PARENT_OF, ancestor)
