@@ -516,9 +516,8 @@ def _text_of(msg: object, args: tuple[object, ...], error: object) -> str:
     """Return the text of a log record: with the traceback, if there is one."""
     text = str(msg)
     if args:
-        mapping = args[0] if len(args) == 1 and isinstance(args[0], Mapping) and args[0] else args
         try:
-            text = text % mapping
+            text = text % (args[0] if len(args) == 1 and _is_mapping(args[0]) else args)
         except Exception:  # the logger reports wrong arguments where it writes the record
             text = f"{text} {args}"
     if error:
@@ -526,6 +525,11 @@ def _text_of(msg: object, args: tuple[object, ...], error: object) -> str:
         info = given if isinstance(given, tuple) else sys.exc_info()
         text += "\n" + _formatter.formatException(info)
     return text
+
+
+def _is_mapping(value: object) -> bool:
+    """Return whether the logging module formats a message with its items. Most values are quickly no mappings."""
+    return not isinstance(value, str | int | float) and isinstance(value, Mapping) and bool(value)
 
 
 _formatter = logging.Formatter()

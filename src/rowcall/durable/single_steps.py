@@ -13,12 +13,12 @@ from rowcall.domain.question import not_a_choice, wrong_signal
 from rowcall.domain.step import NO_SIGNAL_CODE, StepRow, StepStatus
 from rowcall.durable.step_effects import (
     CallFunction,
-    Fetch,
     Flow,
     ReadSteps,
     ReturnType,
     WriteAll,
     WriteStep,
+    fetched,
     recorded_at,
 )
 from rowcall.durable.step_state import CalledStep, StepState
@@ -30,7 +30,7 @@ def run_step(
 ) -> Flow[object]:
     row = yield from recorded_at(state, step)
     if row is not None and row.is_over:
-        return call.returned.decoded((yield from Fetch(row.result)))
+        return call.returned.decoded((yield from fetched(row.result)))
     failures = 0 if row is None else row.failures
     if row is not None and row.due_in_ms is not None and row.due_in_ms > 0:
         state.suspend(row.due_at_ms)  # another step let the handler run before the next try
@@ -132,7 +132,7 @@ def result_of_call(state: StepState, step: CalledStep, returned: ReturnType, row
         raise JobFailed(row.child_id, row.error_code or "", row.error_detail, parent_id=state.facts.job_id)
     if row.status == StepStatus.CANCELLED:
         raise JobCancelled(row.child_id, row.error_detail, parent_id=state.facts.job_id)
-    return returned.decoded((yield from Fetch(row.result, step.name)))
+    return returned.decoded((yield from fetched(row.result, step.name)))
 
 
 def begin_calls(state: StepState, calls: Iterable[AwaitedStep]) -> Flow[None]:
@@ -164,7 +164,7 @@ def value_of_signal(
     status, text = row.status, row.result
     if status == StepStatus.TIMED_OUT:
         raise SignalTimeout(state.facts.job_id, NO_SIGNAL_CODE, f"no signal {step.name!r} came in time")
-    value = value_from_row((yield from Fetch(text)))
+    value = value_from_row((yield from fetched(text)))
     if problem := not_a_choice(choices, value):
         raise wrong_signal(state.facts.task, step.name, problem)
     return value if kind is None else _as(state, kind, value, step)

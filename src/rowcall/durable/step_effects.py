@@ -104,21 +104,22 @@ async def awrite_patches(state: StepState, connection: object = None) -> None:
 
 
 class Fetch(Effect[StepState, str | None]):
-    """Read a result that may be stored outside of its row. `child`: the task whose job has returned it."""
+    """Read a result that is stored outside of its row, or encrypted. `child`: the task whose job has returned it."""
 
-    def __init__(self, text: str | None, child: str | None = None) -> None:
+    def __init__(self, text: str, child: str | None) -> None:
         self._text = text
         self._child = child
 
     def run(self, state: StepState) -> str | None:
-        if self._text is None or MARK not in self._text:
-            return self._text
         return state.store.fetched(self._text, self._child)
 
     async def arun(self, state: StepState) -> str | None:
-        if self._text is None or MARK not in self._text:
-            return self._text
         return await asyncio.get_running_loop().run_in_executor(None, self.run, state)
+
+
+def fetched(text: str | None, child: str | None = None) -> Flow[str | None]:
+    """Return a result as its row has it, or read it: most rows have it."""
+    return text if text is None or MARK not in text else (yield from Fetch(text, child))
 
 
 class WriteAll(Effect[StepState, list[StepWritten]]):

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
-import msgspec
-
 from rowcall.base.clock import Clock
 from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import InvalidOption, StepError, StepsChanged, Suspend
@@ -262,9 +260,6 @@ class StepState:
 
     def write(self, step: CalledStep, **fields: Any) -> StepWrite:
         facts = self.facts
-        if (child := fields.get("child")) is not None:
-            job = msgspec.structs.replace(child.job, parent_id=facts.job_id, parent_step=step.position)
-            fields["child"] = NewChild(job, child.payload)
         return StepWrite(facts.job_id, facts.lease, facts.holder, facts.attempt, *step, **fields)
 
     def suspend(self, run_at_ms: int | None, *, waits: bool = False) -> NoReturn:

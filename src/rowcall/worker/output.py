@@ -57,11 +57,10 @@ def with_output(
     telling = [one for one in attempts if one.lines is not None or one.streamed is not None]
     if telling:
         ids = live(result)
-        settled = [one for one in telling if one.ready.id in ids]
-        if len({one.ready.id for one in settled}) < len(
-            settled
-        ):  # one is there twice, after this worker was declared lost: its last attempt counts
-            settled = list({one.ready.id: one for one in sorted(settled, key=_lease)}.values())
+        by_id = {one.ready.id: one for one in telling}
+        if len(by_id) < len(telling):  # one was declared lost and claimed again: its last attempt counts
+            by_id = {one.ready.id: one for one in sorted(telling, key=_lease)}
+        settled = [one for job_id, one in by_id.items() if job_id in ids]
         yield from write_last(dialect, [one.streamed for one in settled if one.streamed is not None])
         yield from lines.write_logs(dialect, [row for one in settled if (row := one.log_row()) is not None])
     return result

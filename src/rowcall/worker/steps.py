@@ -93,9 +93,10 @@ class StepWriter:
 
     def _is_large(self, write: StepWrite) -> bool:
         """Return whether its result must be stored elsewhere, or something of it encrypted."""
-        blobs, payload = self.queue.blobs, None if write.child is None else write.child.payload
-        longest = max(len(text) for text in (write.result, payload, "") if text is not None)
-        return longest > blobs.inline_length or blobs.cipher is not None
+        blobs, most = self.queue.blobs, self.queue.blobs.inline_length
+        if write.child is not None and len(write.child.payload) > most:
+            return True
+        return blobs.cipher is not None or (write.result is not None and len(write.result) > most)
 
     def _stored_all(self, task: str, writes: Sequence[StepWrite]) -> list[StepWrite]:
         return [self._stored(task, write) for write in writes]

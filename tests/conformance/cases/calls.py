@@ -228,6 +228,36 @@ class TestGatheredCalls:
             assert len({child.created_at for child in children}) == 1
             assert [child.id for child in children] == sorted(child.id for child in children)
 
+    @pytest.mark.parametrize("kinds", [1, 2])
+    def test_many_children_have_the_options_of_their_calls(self, jobs: Rowcall, clock: FakeClock, kinds: int) -> None:
+        @jobs.task
+        def square(number: int) -> int:
+            return number * number
+
+        asked = [
+            square.using(priority=3, tags=["a", "b"], max_attempts=7, timeout=50, detach=True, delay=60),
+            square.using(queue="other", expires_in=100),
+        ]
+
+        @jobs.task
+        async def parent(ctx: Context) -> int:
+            calls = (ctx.call(asked[number % kinds], number) for number in range(40))
+            return sum(await ctx.gather(*calls))
+
+        job = parent.enqueue()
+        jobs.drain()
+        children = [jobs.get(step.child_id or 0) for step in jobs.steps(job)]
+        assert [child.payload for child in children] == [{"number": number} for number in range(40)]
+        assert [child.id for child in children] == sorted(child.id for child in children)
+        first, last = children[0], children[-1]
+        assert (first.priority, first.tags, first.max_attempts, first.queue) == (3, ("a", "b"), 7, "default")
+        assert (first.status, first.run_at) == ("scheduled", clock.now() + timedelta(seconds=60))
+        assert {child.status for child in children[1::2]} == {"scheduled" if kinds == 1 else "succeeded"}
+        assert (last.queue, last.expires_at is None) == (("default", True) if kinds == 1 else ("other", False))
+        clock.advance(60)
+        jobs.drain()
+        assert jobs.get(job).result == sum(number * number for number in range(40))
+
     def test_all_end_before_the_error_of_one_is_raised(self, jobs: Rowcall, clock: FakeClock) -> None:
         begun: list[int] = []
 

@@ -170,7 +170,11 @@ _OPTIONS = (
 INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""
 
-_options = attrgetter(*_OPTIONS.split())
+OF_EACH_CHILD = ("parent_id", "parent_step", "payload")
+SHARED_FIELDS = tuple(name for name in INSERTED_FIELDS if name not in OF_EACH_CHILD)
+"""What the children of one gather have in common, where they are calls of one task."""
+
+_options, shared_fields = attrgetter(*_OPTIONS.split()), attrgetter(*SHARED_FIELDS)
 _standing = msgspec.json.Decoder(list[tuple[int, int, str, str, int, str | None]])
 
 
@@ -270,6 +274,10 @@ TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=("postgre
 ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
 
 # Jobs, each with its own options. A step of a chain that names no batch is in that of the step before.
+# children with shared fields; it takes a fifth of the time
+INSERT_CHILDREN = Query(
+    "insert_children", (Now, Json, Json), inserted_from_row, notifies=last_column_is_true, only=("sqlite",)
+)
 INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, notifies=last_column_is_true)
 # ids, chains and indexes
 MARK_CHAINS = Query("mark_chains", (Json,))

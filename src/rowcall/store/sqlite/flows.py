@@ -8,6 +8,8 @@ from rowcall.store.queries.flows import (
     INSERTED_FIELDS,
     KEPT_RUN_AT,
     LAST_STEP,
+    OF_EACH_CHILD,
+    SHARED_FIELDS,
     Edge,
     EndedEdge,
     Replacement,
@@ -28,7 +30,7 @@ deferring = "pragma defer_foreign_keys"
 defer = "pragma defer_foreign_keys = on"
 defer_no_more = "pragma defer_foreign_keys = off"
 read_something = "select 1 from <edge> limit 1"
-insert_each = f"""
+_INSERT = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
                        order_blocks, chain_id, chain_index, batch_id, deadline_at, parent_id, parent_step, detached)
@@ -39,8 +41,13 @@ insert_each = f"""
            ordered, order_blocks, chain_id, chain_index,
            {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")},
            {_RUN_AT} + deadline_ms, parent_id, parent_step, detached
-    from {given(INSERTED_FIELDS, "$2")}
+    from {{}}
     returning id, status, run_at, created_at, expires_at, batch_id"""
+insert_each = _INSERT.format(given(INSERTED_FIELDS, "$2"))
+_of_each = ", ".join(f"json_extract(value, '$[{index}]') as {name}" for index, name in enumerate(OF_EACH_CHILD))
+insert_children = _INSERT.format(
+    f"(select given.*, {_of_each} from {given(SHARED_FIELDS, '$2')} cross join json_each($3)) as given"
+)
 mark_chains = f"""
     update <job> set chain_id = given.chain_id, chain_index = given.chain_index
     from {given(("id", "chain_id", "chain_index"), "$1")}
