@@ -207,13 +207,15 @@ def _declare_families(jobs: Rowcall) -> None:
     @jobs.task
     def family(ctx: Context) -> int:
         results = ctx.gather(*(partial(ctx.call, leaf, number) for number in range(4)))
-        return sum(results) + int(ctx.call(leaf, 10))
+        answer = ctx.wait_for("approval", choices=["approve", "reject"], prompt="Another one?")
+        return sum(results) + (int(ctx.call(leaf, 10)) if answer == "approve" else 0)
 
     @jobs.task
     async def family_async(ctx: Context) -> int:
         results = await ctx.gather(*(ctx.call(leaf, number) for number in range(4)))
+        answer = await ctx.wait_for("approval", choices=["approve", "reject"], prompt="Another one?")
         _, more = await ctx.first(ctx.call(leaf, 10), ctx.wait_for("never"))
-        return sum(results) + int(str(more))
+        return sum(results) + (int(str(more)) if answer == "approve" else 0)
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

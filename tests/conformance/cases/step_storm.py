@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Rowcall, WrongState
 from tests.conformance.cases.crash import kill_until
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Note, Notes
@@ -49,7 +50,7 @@ class TestStepStorm:
         for job in written:
             self._check(jobs, job.id, by_job[job.id])
 
-    def test_each_child_is_enqueued_once_and_wakes_its_parent(
+    def test_each_child_is_enqueued_once_and_each_question_has_one_answer(
         self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
     ) -> None:
         jobs = open_queue()
@@ -58,6 +59,10 @@ class TestStepStorm:
         parents = [jobs.enqueue(names[number % 2], max_attempts=1000) for number in range(self.COUNT)]
 
         def done() -> bool:
+            for wait in jobs.open_waits(asks=True).waits:
+                jobs.signal(wait.job_id, wait.name, "approve", position=wait.position, actor="ann")
+                with suppress(WrongState):
+                    jobs.signal(wait.job_id, wait.name, "reject", position=wait.position, actor="bob")
             return jobs.stats().by_status["succeeded"] == 6 * len(parents)
 
         assert kill_until(done, jobs, start_program, 3), "no process was killed"
@@ -66,6 +71,9 @@ class TestStepStorm:
             children = jobs.list(parent=parent, limit=50).jobs
             assert [child.status for child in children] == ["succeeded"] * 5, "a child was enqueued twice, or never ran"
             assert {child.id for child in children} == {step.child_id for step in jobs.steps(parent)} - {None}
+            assert [step.result for step in jobs.steps(parent) if step.name == "approval"] == ["approve"]
+            answers = [event.actor for event in jobs.timeline(parent) if event.event == "SIGNALLED"]
+            assert answers == ["ann"], "a question has more than one answer"
 
     def _signals(self, jobs: Rowcall, ids: list[int]) -> Iterator[None]:
         for job_id in ids:
