@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +61,7 @@ def test_one_bad_step_of_a_group(jobs: Rowcall) -> None:
     assert jobs.steps(second) == []
 
 
-def test_a_step_that_has_ended_is_written_before_its_task_is_cancelled(jobs: Rowcall, tmp_path: Path) -> None:
+def test_a_step_that_has_ended_is_written_before_its_task_is_cancelled(jobs: Rowcall) -> None:
     @jobs.task
     def handler() -> None: ...
 
@@ -72,7 +71,7 @@ def test_a_step_that_has_ended_is_written_before_its_task_is_cancelled(jobs: Row
 
     async def cancelled_while_another_one_commits() -> None:
         step = StepWrite(job.id, job.lease, job.holder, 1, 1, StepKind.STEP, "done", finished=True)
-        with closing(sqlite3.connect(tmp_path / "app.db")) as other_one:
+        with closing(sqlite3.connect(queue_of(jobs).config.path)) as other_one:
             other_one.execute("begin immediate")
             write = asyncio.create_task(writer.awrite("x", [step]))
             for _ in range(5):
