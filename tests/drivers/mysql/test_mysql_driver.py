@@ -226,6 +226,7 @@ def test_a_server_that_cannot_be_used(mysql_server: MysqlServer, mysql_url: str)
         mysql_url + "-missing": "Check the URL's user, password and database",
         f"mysql://root:{secret}@127.0.0.1:{free_port()}/x": "Is the server up",
         f"{mysql_url}?ssl=1": "unknown parameter ssl",
+        f"{mysql_url}?ssl_ca=missing.pem": "cannot load the certificates",
         "mysql://root@127.0.0.1:port/x": "cannot be parsed",
     }
     for url, expected in wrong.items():

@@ -9,7 +9,7 @@ import select
 import ssl
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import pymysql
 from pymysql.constants import FIELD_TYPE
@@ -50,6 +50,7 @@ BEGIN_SNAPSHOT = ("set transaction isolation level repeatable read", "start tran
 
 _FORM = "mysql://user@host/database"
 _ESCAPING = f"Write {_FORM}; in a password, write %, @, /, ?, # and spaces as %25, %40, %2F, %3F, %23 and %20"
+_TLS_ADVICE = "ssl_ca, ssl_cert and ssl_key are the paths of PEM files that this process can read"
 _SHA2_ADVICE = "pip install cryptography; or connect over TLS (ssl_ca) or a socket (unix_socket)"
 
 
@@ -66,14 +67,10 @@ def options_of(url: str) -> dict[str, Any]:
     >>> options_of("mysql://ann:a%40b@db-1:3307/shop?unix_socket=/run/db")["password"]
     'a@b'
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 3306
-        parameters = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-        if not is_clear(url):
-            raise ValueError
-    except ValueError:
-        raise StoreUnavailable(f"{shown(url)}: the URL cannot be parsed", _ESCAPING) from None
+    parsed = _parsed(url)
+    if parsed is None or not is_clear(url):
+        raise StoreUnavailable(f"{shown(url)}: the URL cannot be parsed", _ESCAPING)
+    parts, port, parameters = parsed
     if not parts.path.removeprefix("/"):
         raise StoreUnavailable(f"{shown(url)}: the URL names no database", f"Write {_FORM}")
     if unknown := sorted(parameters.keys() - set(URL_PARAMETERS)):
@@ -87,6 +84,14 @@ def options_of(url: str) -> dict[str, Any]:
         "database": unquote(parts.path.removeprefix("/")),
         **parameters,
     }
+
+
+def _parsed(url: str) -> tuple[SplitResult, int, dict[str, str]] | None:
+    try:
+        parts = urlsplit(url)
+        return parts, parts.port or 3306, dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+    except ValueError:  # quotes what it takes for the port, which may be a password: no error may be chained to it
+        return None
 
 
 class PymysqlConnection(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
@@ -108,16 +113,19 @@ def connect(url: str, config: Config, *, hurried: bool = False) -> pymysql.Conne
     options = options_of(url)
     name = shown(url)
     connect_seconds = max(SHORTEST_CONNECT_SECONDS, min(config.busy_timeout_seconds, LONGEST_CONNECT_SECONDS))
-    raw = PymysqlConnection(
-        **options,
-        charset="utf8mb4",
-        autocommit=True,
-        sql_mode=SQL_MODE,
-        connect_timeout=math.ceil(connect_seconds),
-        conv=_CONVERSIONS,
-        program_name="rowcall",
-        defer_connect=True,
-    )
+    try:
+        raw = PymysqlConnection(
+            **options,
+            charset="utf8mb4",
+            autocommit=True,
+            sql_mode=SQL_MODE,
+            connect_timeout=math.ceil(connect_seconds),
+            conv=_CONVERSIONS,
+            program_name="rowcall",
+            defer_connect=True,
+        )
+    except OSError as error:  # its traceback has the password
+        raise StoreUnavailable(f"{name}: cannot load the certificates ({error})", _TLS_ADVICE) from None
     try:
         try:
             raw.connect()
