@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
@@ -75,7 +76,8 @@ class StepWriter:
 
     def _checked(self, written: list[StepWritten]) -> list[StepWritten]:
         for one in written:
-            self.queue.blobs.check(one.result)
+            if one.result is not None:  # the value of a signal
+                self.queue.blobs.check(one.result)
         return written
 
     def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
@@ -93,10 +95,10 @@ class StepWriter:
 
     def _is_large(self, write: StepWrite) -> bool:
         """Return whether its result must be stored elsewhere, or something of it encrypted."""
-        blobs, most = self.queue.blobs, self.queue.blobs.inline_length
-        if write.child is not None and len(write.child.payload) > most:
+        blobs, child, result = self.queue.blobs, write.child, write.result
+        if child is not None and len(child.payload) > blobs.inline_length:
             return True
-        return blobs.cipher is not None or (write.result is not None and len(write.result) > most)
+        return blobs.cipher is not None or (result is not None and len(result) > blobs.inline_length)
 
     def _stored_all(self, task: str, writes: Sequence[StepWrite]) -> list[StepWrite]:
         return [self._stored(task, write) for write in writes]
@@ -131,6 +133,8 @@ def _record(dialect: Dialect, members: Sequence[Sequence[StepWrite]]) -> Plan[li
     answers = yield from recorded.record(dialect, writes, enqueue)
     written = [write for write, answer in zip(writes, answers, strict=True) if not isinstance(answer, Exception)]
     yield from values.write(dialect, [row for write in written for row in write.values])
+    if len(answers) == len(members):  # most write one step
+        return [answer if isinstance(answer, Exception) else [answer] for answer in answers]
     remaining = iter(answers)
     return [_answer_of(list(islice(remaining, len(member)))) for member in members]
 
@@ -144,17 +148,13 @@ def _answer_of(answers: Sequence[recorded.Answer]) -> list[StepWritten] | Except
 
 async def _to_its_end(write: asyncio.Future[T]) -> T:
     """Wait for a write, and only then be cancelled: what was done must be recorded before the attempt can end."""
-    cancelled: asyncio.CancelledError | None = None
-    while not write.done():
-        try:
-            await asyncio.shield(write)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except Exception:  # raised below
-            break
-    if cancelled is not None:
-        raise cancelled
-    return write.result()
+    try:
+        return await asyncio.shield(write)
+    except asyncio.CancelledError:
+        while not write.done():
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await asyncio.shield(write)
+        raise
 
 
 def child_of(queue: Queue, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
