@@ -33,6 +33,11 @@ def record_file(text: str) -> Path:
     return path
 
 
+def interrupt_at_sigterm() -> None:
+    """Let SIGTERM, which timeout(1) sends, do what Ctrl-C does: otherwise the processes of a pool would stay."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 @contextmanager
 def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
     """Yield new processes, which call `begin` first. After Ctrl-C, each ends at its next `check_interrupt`."""

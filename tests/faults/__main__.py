@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from zlib import crc32
 
 from rowcall.testing.postgres import PostgresServer
-from tests.command_line import INTERRUPTED, positive, processes, record_file
+from tests.command_line import INTERRUPTED, interrupt_at_sigterm, positive, processes, record_file
 from tests.faults.call_records import CallRecords
 from tests.faults.injection import Fault, faults_of
 from tests.faults.parts import DATABASES, Part, Row, begin, names, run_part
@@ -26,6 +26,7 @@ from tests.simulation.seed_records import revision
 
 def main() -> None:
     arguments = _arguments()
+    interrupt_at_sigterm()
     began, ran, problems, not_sent = time.monotonic(), 0, 0, 0
     records, commit = CallRecords(arguments.record), revision() if arguments.record else ""
     code = 0

@@ -102,14 +102,18 @@ def test_calls_on_a_callers_connection_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_says_what_it_has_done() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_says_what_it_has_done(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.faults", "sqlite"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
         assert any(line.startswith("sqlite") for line in process.stdout)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.terminate()
         shown = process.stdout.read()
     assert process.returncode == INTERRUPTED, shown
     assert shown.splitlines()[-1].startswith("faults: "), shown

@@ -68,7 +68,8 @@ def main() -> None:
     records, commit = CellRecords(arguments.record), revision() if arguments.record else ""
     with _trees(arguments.at_once) as trees, PostgresServer(in_memory=True) as server:
         garden = Garden(trees, server.url(), arguments.patience)
-        signal.signal(signal.SIGINT, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, interrupt)
         ended: list[Row] = []
         code = 0
         try:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from itertools import zip_longest
 
-from tests.command_line import INTERRUPTED, positive, processes, record_file
+from tests.command_line import INTERRUPTED, interrupt_at_sigterm, positive, processes, record_file
 from tests.simulation.parts import Finding, Part, Report, run_part
 from tests.simulation.scenario import MODES, Mode
 from tests.simulation.seed_records import SeedRecords, revision
@@ -32,6 +32,7 @@ def main() -> None:
     if os.environ.get("PYTHONHASHSEED") != "0":
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0", "PYTHONNODEBUGRANGES": "1"})
+    interrupt_at_sigterm()
     began = time.monotonic()
     records, commit = SeedRecords(arguments.record), revision() if arguments.record else ""
     parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], records)
