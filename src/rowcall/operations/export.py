@@ -30,8 +30,14 @@ V = TypeVar("V", bound=msgspec.Struct)
 _ALL = 2**31 - 1
 _VALUES = ("payload", "result", "question", "expects", "value")
 _TEXTS = ("key", "progress_message", "target", "error_detail", "message")
-# what Python writes between the frames of chained exceptions
-_KEPT_LINE = re.compile(r"  |Traceback |The above exception|During handling|$")
+# what Python writes beside the frames of chained and grouped exceptions
+_HEAD = re.compile(r"(?:\+ )?(?:Exception Group )?Traceback \(")
+_LINK = re.compile(
+    r"(?:The above exception was the direct cause of the following exception:"
+    r"|During handling of the above exception, another exception occurred:)?$"
+)
+_SEPARATOR = re.compile(r" *\+-[-+]*(?: [\d.]+ -+)?$")
+_MARGIN = re.compile(r" *\| ?| +(?=\+ )|")
 _EXCEPTION = re.compile(r"[\w.]+")
 
 
@@ -150,15 +156,26 @@ def shape_of(value: object) -> object:
 
 
 def frames_of(traceback: str) -> str:
-    """Return a traceback without what its exceptions say.
+    """Return a traceback without what its exceptions say, which may be many lines.
 
-    >>> frames_of("Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\nOSError: no ann@example.com")
-    "Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\nOSError"
+    >>> frames_of("Traceback (most recent call last):\\n  File \"a.py\", line 1, in f\\nOSError: no ann\\n  or bob")
+    'Traceback (most recent call last):\\n  File "a.py", line 1, in f\\nOSError'
     """
     lines = []
+    in_frames = names_exception = False
     for line in traceback.splitlines():
-        if _KEPT_LINE.match(line):
-            lines.append(line)
-        elif name := _EXCEPTION.match(line):
-            lines.append(name[0])
+        margin = _MARGIN.match(line)
+        assert margin is not None
+        said = line[margin.end() :]
+        if _HEAD.match(said) or said.startswith('  File "'):
+            in_frames = names_exception = True
+        elif _SEPARATOR.match(line):
+            in_frames, names_exception = False, True
+        elif not (_LINK.match(said) or (in_frames and said.startswith("  "))):
+            name = _EXCEPTION.match(said) if names_exception else None
+            in_frames = names_exception = False
+            if name is None:
+                continue
+            line = margin[0] + name[0]
+        lines.append(line)
     return "\n".join(lines)

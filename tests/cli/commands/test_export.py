@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 
 import pytest
 
 from rowcall import Context, Encryption, Rowcall
 from rowcall.cli.commands import export
+from rowcall.operations.export import frames_of
 from tests.cli.conftest import Run
 
 KEY = "dGhpcyBpcyBhIGtleSBmb3IgdGhlIGRvY3MsIG5vIG0"
@@ -62,6 +64,31 @@ def test_no_value_is_left_if_it_is_scrubbed(url: str, run: Run) -> None:
     assert "in charge" in attempt["traceback"]
     assert (step["name"], step["result"]) == ("look up", {"name": "text"})
     assert (printed["log"][0]["message"], printed["streams"][0]["value"]) == ("text", {"charged": "text"})
+
+
+def test_no_line_is_left_of_what_exceptions_say() -> None:
+    """Libraries say what was wrong in several lines, which may be indented as frames are."""
+    said = "2 errors\nann@b.c\n  Input is ann@b.c\n\nDuring handling of ann@b.c"
+
+    def fail() -> None:
+        try:
+            raise ValueError(said)
+        except ValueError as error:
+            error.add_note("from ann@b.c")
+            raise KeyError(said) from error
+
+    def fail_together() -> None:
+        with pytest.raises(KeyError) as failed:
+            fail()
+        raise ExceptionGroup(said, [failed.value, OSError(said), ExceptionGroup(said, [TypeError(said)])])
+
+    with pytest.raises(ExceptionGroup) as raised:
+        fail_together()
+    printed = frames_of("".join(traceback.format_exception(raised.value)))
+    assert "ann@b.c" not in printed
+    names = ["ExceptionGroup", "ValueError", "KeyError", "OSError", "ExceptionGroup", "TypeError"]
+    assert [word for line in printed.splitlines() if (word := line.strip("| ")) in names] == names
+    assert [printed.count(f", in {name}\n") for name in ("fail", "fail_together")] == [2, 2]
 
 
 @pytest.fixture
