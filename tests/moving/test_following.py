@@ -176,6 +176,21 @@ def test_a_call_waits_for_a_switch_whose_statements_commit_one_by_one(
         yield statement
         raise Killed
 
+    seen: list[object] = []
+
+    def looking(dialect: Dialect, before: MoveState, after: MoveState) -> Plan[int]:
+        plan = seal(dialect, before, after)
+        statement, is_refused = next(plan), False
+        while True:
+            rows = yield statement
+            is_refused |= "create trigger rowcall_moved_job_insert" in statement.sql
+            if is_refused:
+                seen.append(following._where())
+            try:
+                statement = plan.send(rows)
+            except StopIteration as stop:
+                return int(stop.value)
+
     target = f"sqlite:///{tmp_path}/new.db"
     with Rowcall(mysql_url, moves_to=target) as jobs, ThreadPoolExecutor() as pool:
         first = jobs.enqueue("add")
@@ -187,6 +202,9 @@ def test_a_call_waits_for_a_switch_whose_statements_commit_one_by_one(
         assert following is not None
         assert following._where() is None, "a call that is refused now has to wait"
         waiting = pool.submit(jobs.enqueue, "add")
+        monkeypatch.setattr(copying, "seal", looking)
         move(mysql_url, target)
+        assert len(seen) > 5
+        assert set(seen) == {None}, "likewise at each statement"
         assert ids(target) == [first.id, waiting.result().id]
         assert jobs.get(first).status == "pending"

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import pymysql
 import pytest
 
 from rowcall import Rowcall
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.mysql.connection import check_version, connect
+from rowcall.drivers.mysql.connection import MysqlSession, check_version, connect
 from rowcall.drivers.mysql.database import MysqlDatabase
 from rowcall.drivers.patience import patience
-from rowcall.store.statement import Parameter, Plan, Row, as_json, fetch, plain
+from rowcall.store.statement import Parameter, Plan, Row, Statement, as_json, fetch, plain
 from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.private_server import free_port
 
@@ -129,6 +130,25 @@ def test_a_deadlock_is_tried_again(database: MysqlDatabase) -> None:
     assert sorted(done) == ["a", "b"]
     assert len(attempts) > 2
     assert {len(str(name)) for (name,) in database.read(ask("select name from kept"))} == {2}
+
+
+def test_a_read_that_meets_a_conflict_is_tried_again(database: MysqlDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as with tables that are just being made: a plain read takes no locks of rows."""
+    executed, tries = MysqlSession.execute, 0
+
+    def conflicting(session: MysqlSession, statement: Statement[object]) -> list[Row]:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            raise pymysql.OperationalError(1213, "Deadlock found when trying to get lock")
+        return executed(session, statement)
+
+    def both() -> Plan[list[Row]]:
+        return [*(yield from ask("select 1")), *(yield from ask("select 2"))]
+
+    monkeypatch.setattr(MysqlSession, "execute", conflicting)
+    assert database.read(both()) == [(1,), (2,)]
+    assert tries == 3
 
 
 def test_a_wait_for_a_lock_is_a_conflict(database: MysqlDatabase) -> None:

@@ -17,6 +17,7 @@ from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, conn
 from rowcall.store.counts.tallies import recount
 from rowcall.store.mysql.schema import MIGRATIONS
 from rowcall.store.mysql.tables import MysqlTables
+from rowcall.store.queries.limits import HOLD
 from rowcall.store.statement import Plan, Row, Statement, database_time, fetch, plain
 
 TABLES = MysqlTables("rowcall_", database_time)
@@ -193,3 +194,20 @@ def test_plain_sql_cannot_write_odd_values(session: MysqlSession) -> None:
         sql = f"insert into rowcall_job ({', '.join(given)}) values ({', '.join(given.values())})"
         with pytest.raises(Exception, match=r"CONSTRAINT|constraint|Incorrect datetime"):
             session.run(fetch(plain(sql)))
+
+
+def test_held_jobs_are_made_ready_without_waiting_for_jobs_that_others_change(
+    mysql_url: str, session: MysqlSession
+) -> None:
+    with Rowcall(mysql_url) as jobs, closing(connect(mysql_url, config(mysql_url), hurried=True)) as raw:
+        dialect = queue_of(jobs).dialect
+        running, first, second = [jobs.enqueue("any").id for _ in range(3)]
+        session.write(dialect.change(HOLD, {str(one): "limit:x" for one in (first, second)}))
+        session.begin()
+        session.execute(plain("select id from rowcall_job force index (primary) where id <= $1 for update", first))
+        assert MysqlSession(raw, config(mysql_url)).write(dialect.unhold({"limit:x": 1})) == 1
+        session.commit()
+        assert session.read(fetch(plain("select id from rowcall_job where held is null order by id"))) == [
+            (running,),
+            (second,),
+        ]

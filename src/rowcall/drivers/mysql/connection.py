@@ -7,7 +7,7 @@ import functools
 import math
 import select
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -15,17 +15,21 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.base.effects import drive
 from rowcall.base.urls import is_clear
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.group_commit import NothingWritten, OutcomeUnknown
-from rowcall.drivers.mysql.errors import cannot_connect, explained, is_lost
+from rowcall.drivers.mysql.errors import cannot_connect, explained, is_conflict, is_lost
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.drivers.patience import current_patience
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
+
+MOST_TRIES = 10
+LONGEST_PAUSE_SECONDS = 0.2
 
 Notify = Callable[[bool], None]
 """Called after a commit; the argument says whether it may have made jobs due."""
@@ -92,6 +96,12 @@ def _parsed(url: str) -> tuple[SplitResult, int, dict[str, str]] | None:
         return parts, parts.port or 3306, dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except ValueError:  # quotes what it takes for the port, which may be a password: no error may be chained to it
         return None
+
+
+def pauses() -> Iterator[float]:
+    """Yield the pauses between the tries of what met a conflict."""
+    for tries in range(1, MOST_TRIES):
+        yield SYSTEM_CLOCK.chance() * min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)
 
 
 class PymysqlConnection(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
@@ -210,15 +220,26 @@ class MysqlSession:
             cursor.execute(sql, values)
             return list(cursor.fetchall()) if cursor.description is not None else []
 
-    def run(self, plan: Plan[T]) -> T:
+    def _execute_alone(self, statement: Statement[object]) -> list[Row]:
+        """Execute a statement that is a transaction, and repeat it after conflicts, such as with a change of tables."""
+        for pause in pauses():
+            try:
+                return self.execute(statement)
+            except pymysql.MySQLError as error:
+                if not is_conflict(error):
+                    raise
+            SYSTEM_CLOCK.sleep(pause)
+        return self.execute(statement)
+
+    def run(self, plan: Plan[T], execute: Callable[[Statement[object]], list[Row]] | None = None) -> T:
         try:
-            return drive(plan, self.execute)
+            return drive(plan, execute or self.execute)
         except pymysql.MySQLError as error:
             raise self._explained(error) from error
 
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         if not snapshot and seconds is None:
-            return self.run(plan)
+            return self.run(plan, self._execute_alone)
         try:
             if seconds is not None:
                 self.limit(seconds)

@@ -16,13 +16,13 @@ import pymysql
 
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
-from rowcall.domain.errors import Conflict, StoreUnavailable
+from rowcall.domain.errors import Conflict
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import IdentityQuery, ServerQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.host_notification_file import NotificationFiles
-from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect, options_of
+from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect, options_of, pauses
 from rowcall.drivers.mysql.errors import of_any_driver
 from rowcall.drivers.mysql.pool import MysqlPool
 from rowcall.drivers.transaction import OpenTransaction
@@ -32,8 +32,6 @@ from rowcall.store.statement import Plan, Row, fetch, plain
 
 T = TypeVar("T")
 
-MOST_TRIES = 10
-LONGEST_PAUSE_SECONDS = 0.2
 VACUUMED = ("ready", "claim", "job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
 
 _open_databases: weakref.WeakSet[MysqlDatabase] = weakref.WeakSet()
@@ -81,11 +79,8 @@ class MysqlDatabase(Database):
         return MysqlConnection(self._config, self._notify, hurried=True)
 
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
-        def attempt() -> T:
-            with self._session() as session:
-                return session.read(plan, snapshot=snapshot, seconds=seconds)
-
-        return self._again(attempt, (NothingWritten,))
+        with self._session() as session:
+            return session.read(plan, snapshot=snapshot, seconds=seconds)
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         def attempt() -> T:
@@ -110,15 +105,13 @@ class MysqlDatabase(Database):
             raise
         return OpenTransaction(session, lambda: pool.give_back(raw))
 
-    def _again(
-        self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)
-    ) -> T:
+    def _again(self, attempt: Callable[[], T]) -> T:
         """Repeat after conflicts, and after connections that were lost before the commit."""
-        for tries in range(1, MOST_TRIES):
+        for pause in pauses():
             try:
                 return attempt()
-            except errors:
-                SYSTEM_CLOCK.sleep(SYSTEM_CLOCK.chance() * min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS))
+            except (Conflict, NothingWritten):
+                SYSTEM_CLOCK.sleep(pause)
         return attempt()
 
     def _own_identity(self, identity: IdentityQuery) -> Row:

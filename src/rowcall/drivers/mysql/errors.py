@@ -48,6 +48,11 @@ def is_lost(error: pymysql.MySQLError) -> bool:
     return code_of(error) in _LOST
 
 
+def is_conflict(error: pymysql.MySQLError) -> bool:
+    """Return whether the same can succeed if it is tried again."""
+    return code_of(error) in _CONFLICTS
+
+
 def explained(error: pymysql.MySQLError, name: str) -> RowcallError:
     """Return Rowcall's error for an error of PyMySQL."""
     code = code_of(error)

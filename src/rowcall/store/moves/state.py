@@ -42,13 +42,19 @@ def state_of(dialect: Dialect, side: str) -> Plan[MoveState | None]:
 
 
 def change_state(dialect: Dialect, side: str, before: MoveState | None, after: MoveState | None) -> Plan[None]:
-    """Replace the state, which no other transaction can do until this one ends. Refuse if it is not the known one."""
+    """Replace the state, which no other transaction can do until this one ends. Refuse if it is not the known one.
+
+    By one statement: where each of a plan commits, others would see that there is no move.
+    """
     yield from dialect.shared("update <setting> set value = value where name = <text:1>", side)
     if (yield from state_of(dialect, side)) != before:
         raise _taken_over()
-    if before is not None:
-        yield from dialect.ask(DROP_SETTING, side)
-    if after is not None:
+    if before is None and after is not None:
         yield from dialect.ask(ADD_SETTING, side, as_json(after))
-        if (yield from state_of(dialect, side)) != after:
-            raise _taken_over()
+    elif after is not None:
+        change = "update <setting> set value = <text:2> where name = <text:1> and value = <text:3>"
+        yield from dialect.shared(change, side, as_json(after), as_json(before))
+    elif before is not None:
+        yield from dialect.ask(DROP_SETTING, side)
+    if after is not None and (yield from state_of(dialect, side)) != after:
+        raise _taken_over()

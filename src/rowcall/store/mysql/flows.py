@@ -180,10 +180,10 @@ forgotten_edges = _array_of(
 # A deleted blocker can never succeed: a retry by hand does without it. One that has failed is waited for until it is
 # retried, and that the edge was resolved before says so; one that runs may just be ending.
 reopen_edges = f"""
-    update <edge> as edge join (
+    update (
       select edge.blocker_id, edge.of_chain, edge.job_id, {_BLOCKER_STATUS.format("edge.of_chain")} as status
       from <edge> as edge straight_join <job> as head on head.id = edge.blocker_id
-      where edge.job_id in $1 and edge.state = <failed>) as given on {_IS_EDGE}
+      where edge.job_id in $1 and edge.state = <failed>) as given straight_join <edge> as edge on {_IS_EDGE}
     set edge.state = 'open', edge.resolved_at = <clock>,
       edge.unsure = case when given.status in <finished> then 0 else 1 end
     where given.status <> <succeeded>"""

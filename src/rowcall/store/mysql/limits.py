@@ -76,16 +76,15 @@ hold = in_two(f"""
       select job.id from {_HOLDS} straight_join <job> as job on job.id = given.id
       where job.status = <pending> and job.held is null
         and exists (select 1 from <claim> as claim where claim.job_id = job.id) = 0 for update skip locked
-    ) as mine on mine.id = job.id set job.held = json_unquote(json_extract($1, concat('$."', job.id, '"')))""")
-_PAIRS = given("key text, slots int", 1)
-unhold = f"""
+    ) as mine on job.id = mine.id set job.held = json_unquote(json_extract($1, concat('$."', job.id, '"')))""")
+_MOST_CHOSEN = 1100  # the most that are made ready at once, and some that other transactions have locked
+# Of a list that is read without locks: to find the first by `limit $2` alone, the servers would lock every held job.
+unhold_some = in_two(f"""
     update <job> as job join (
-      select ranked.id from (
-        select job.id, row_number() over (partition by job.held order by priority desc, coalesce(turn, job.id), job.id)
-          as place, given.slots
-        from {_PAIRS} straight_join <job> as job <indexed:job_held_by> on job.held = given.`key`
-        where job.status = <pending>) as ranked
-      where ranked.place <= ranked.slots) as mine on mine.id = job.id set job.held = null"""
+      select job.id from (select id from {HELD} = $1 {IN_TURN} limit {_MOST_CHOSEN}) as first
+        straight_join <job> as job on job.id = first.id
+      where job.status = <pending> and job.held = $1 limit $2 for update skip locked
+    ) as mine on job.id = mine.id set job.held = null""")
 drop_starts = f"""
     delete start from {given("key text, number bigint", 1)} straight_join <start> as start
       on start.limit_key = given.`key` and start.number <= given.number"""

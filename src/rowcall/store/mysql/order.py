@@ -29,7 +29,7 @@ ready_heads = in_two(f"""
           select job.id from {_KEYS} straight_join <job> as job <indexed:job_held_by>
             on job.status = <pending> and job.held = concat('{HELD_BY_OTHER_NAME}', given.item)) as heads)
       for update skip locked
-    ) as chosen on chosen.id = job.id set job.held = null""")
+    ) as chosen on job.id = chosen.id set job.held = null""")
 adopt = f"""
     update {given("id bigint, ordered text, blocks int", 1)} straight_join <job> as job on job.id = given.id
     set job.order_blocks = given.blocks, job.ordered = given.ordered

@@ -160,7 +160,7 @@ _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
         r"delete whole from \1 as whole join (\3) as chosen on chosen.\2 = whole.\2",
     ),
     (
-        re.compile(rf"^\s*update (<\w+>) as (\w+) set (.*?)\s+from {_OTHER}\s+where (.*)$", re.DOTALL),
+        re.compile(rf"^\s*update (<\w+>) as (\w+) set ((?:(?!\bwhere\b).)*?)\s+from {_OTHER}\s+where (.*)$", re.DOTALL),
         r"update \1 as \2 join \4 set \3 where \5",
     ),
     (  # a change does not read its table in a subquery, but in a table of one
