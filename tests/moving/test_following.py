@@ -185,6 +185,7 @@ def test_a_call_waits_for_a_switch_whose_statements_commit_one_by_one(
             rows = yield statement
             is_refused |= "create trigger rowcall_moved_job_insert" in statement.sql
             if is_refused:
+                assert following is not None
                 seen.append(following._where())
             try:
                 statement = plan.send(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import TEXT, given, in_two, noted
+from rowcall.store.mysql.words import given, in_two, noted
 from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED, RUNNING_ROWS
 
 _SINCE = "greatest(run_at, created_at)"
@@ -36,7 +36,7 @@ running = f"""
 error_spans = f"""
     select given.item, (select <ms:min(finished_at)> from {_FAILED}), (select <ms:max(finished_at)> from {_FAILED}),
            (select error_detail from {_NEWEST_FAILED}), (select type from {_NEWEST_FAILED})
-    from json_table($1, '$[*]' columns (item {TEXT} path '$')) as given"""
+    from <texts:1>"""
 _NOTE_OLD, _OLD = noted("select id from <tally> where at < <time:1> order by id limit $2 for update skip locked")
 remove_tallies = (
     _NOTE_OLD,

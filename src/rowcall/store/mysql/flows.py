@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, adapted, given, inserted, milliseconds_of, noted, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, adapted, given, inserted, milliseconds_of, noted, time_of
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
     FELL,
@@ -26,7 +26,6 @@ def _new(name: str) -> str:
     return f"{name} {kind}"
 
 
-_IDS = "json_table({}, '$[*]' columns (id bigint path '$')) as given"
 _NEW = given(", ".join(map(_new, INSERTED_FIELDS)), 2).replace("columns (", "columns (place for ordinality, ")
 _RUN_AT = f"coalesce({time_of('given.run_at_ms')}, <now> + <span:given.delay_ms>)"
 _EXPIRES_AT = f"coalesce({time_of('given.expires_at_ms')}, <now> + <span:given.expires_in_ms>)"
@@ -121,24 +120,24 @@ unblock = (
 )
 ended_edges = _array_of(
     _EDGE_COLUMNS,
-    f"""(
+    """(
       select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, blocker.status, blocker.error_code
-      from {_IDS.format("$1")} straight_join <edge> as edge
+      from <ids:1> straight_join <edge> as edge
         on edge.blocker_id = given.id and edge.of_chain = 0 and edge.state = 'open'
       straight_join <job> as blocker on blocker.id = given.id
       where blocker.status in <finished>
       union all
       select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, step.status, step.error_code
-      from {_IDS.format("$1")} straight_join <job> as step on step.id = given.id
+      from <ids:1> straight_join <job> as step on step.id = given.id
       straight_join <edge> as edge
         on edge.blocker_id = step.chain_id and edge.of_chain = 1 and edge.state = 'open'
       where step.chain_id is not null and step.status in <finished> and not exists (
         select 1 from <job> as later
         where later.chain_id = step.chain_id and later.chain_index > step.chain_index)) as ended""",
 )
-dependants = f"""
+dependants = """
     select distinct job.id, job.queue, job.type, job.attempt
-    from {_IDS.format("$1")} straight_join <edge> as edge on edge.blocker_id = given.id
+    from <ids:1> straight_join <edge> as edge on edge.blocker_id = given.id
     straight_join <job> as job on job.id = edge.job_id
     where job.status not in <finished>"""
 _OF_ENDING = """edge.state = 'open' and (edge.blocker_id = $1 and edge.of_chain = 0 or edge.of_chain = 1
@@ -150,10 +149,10 @@ doubt_edges = (
 doubt_locked = _mark_free(given(EndedEdge, 1), 1)
 unsure_edges = """
     select blocker_id, of_chain, job_id, on_failure from <edge> where unsure <> 0 order by rand() limit $1"""
-last_steps = f"""
+last_steps = """
     select given.id, (select step.id from <job> as step where step.chain_id = given.id
                       order by step.chain_index desc limit 1) as last
-    from {_IDS.format("$1")} having last is not null"""
+    from <ids:1> having last is not null"""
 lock_blockers = "select id, status, error_code from <job> where id in $1 order by id lock in share mode skip locked"
 existing_blockers = "select id from <job> where id in $1"
 trust_edges = _mark_free(given(UnsureEdge, 1), 0)
@@ -196,18 +195,18 @@ forgive_edges = """
 lock_keys = f"""
     select slot from <mutex> where slot in (
       select crc32(concat($1, ':', given.item)) % {MOST_SLOTS}
-      from json_table($2, '$[*]' columns (item {TEXT} path '$')) as given)
+      from <texts:2>)
     order by slot for update"""
 key_holders = _array_of(
     "item, id",
-    f"""(
+    """(
       select given.item, (
         select max(job.id) from <job> as job
         where job.type = $2 and job.`key` = given.item
           and ($4 = 'any' or job.status in <unfinished> and ($4 = 'active' or not exists (
             select 1 from <claim> as claim where claim.job_id = job.id)))
           and ($5 is null or job.created_at > <now> - <interval:5>)) as id
-      from json_table($3, '$[*]' columns (item {TEXT} path '$')) as given) as holders where id is not null""",
+      from <texts:3>) as holders where id is not null""",
 )
 replace_waiting = (
     f"""
@@ -226,6 +225,6 @@ taken_steps = f"""
     straight_join <job> as step on step.chain_id = given.chain_id and step.chain_index = given.chain_index"""
 fallen = f"""
     select distinct job.id, edge.blocker_id, edge.of_chain
-    from {_IDS.format("$1")} straight_join <edge> as edge on edge.blocker_id = given.id
+    from <ids:1> straight_join <edge> as edge on edge.blocker_id = given.id
     straight_join <job> as job on job.id = edge.job_id
     where edge.state = <failed> and {FELL}"""

@@ -7,11 +7,10 @@ from rowcall.store.queries.limits import COUNTS, NUMBERS
 
 HELD = "<job> as job <indexed:job_held_by> where status = <pending> and held"
 IN_TURN = "order by priority desc, coalesce(turn, id), id"
-_KEYS = f"json_table($1, '$[*]' columns (item {TEXT} path '$')) as given"
 # The keys of limits share rows of a small table. Never waits; what others have written under a key is seen by the
 # statements after this one.
 lock_limits = f"""
-    select coalesce(json_arrayagg(given.item), '[]') from {_KEYS}
+    select coalesce(json_arrayagg(given.item), '[]') from <texts:1>
     where crc32(given.item) % {MOST_SLOTS} in (
       select slot from <mutex> where slot in (
         select crc32(mine.item) % {MOST_SLOTS} from json_table($1, '$[*]' columns (item {TEXT} path '$')) as mine)
@@ -57,7 +56,7 @@ held_keys = f"""
 first_held = f"""
     select coalesce(json_arrayagg(json_array(given.item, (
       select limits from {HELD} = given.item {IN_TURN} limit 1))), '[]')
-    from {_KEYS} where exists (select 1 from {HELD} = given.item)"""
+    from <texts:1> where exists (select 1 from {HELD} = given.item)"""
 _LAST = "(select coalesce(max(number), 0) from <start> as start where start.limit_key = given.`key`)"
 recent_starts = f"""
     select coalesce(json_arrayagg(json_array(given.`key`, {_LAST},
@@ -126,7 +125,7 @@ recent_units = f"""
                     from {HELD} = concat('limit:', given.item) {IN_TURN} limit 1)<end_nested>,
       <nested>(select coalesce(json_arrayagg(json_array({milliseconds_of("at")}, coalesce(units, 1))), '[]')
                     from <start> as start where start.limit_key = given.item)<end_nested>))), '[]')
-    from {_KEYS}"""
+    from <texts:1>"""
 drop_over_units = in_two("""
     delete whole from <start> as whole join (
       select limit_key, number from <start> where limit_key in $2 and until <= <now> for update skip locked

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
-from rowcall.store.mysql.words import TEXT, given, in_two
+from rowcall.store.mysql.words import given, in_two
 from rowcall.store.schema import HOLDS_ORDER
 
 _HEAD = f"(select id from <job> <indexed:job_ordered> where ordered = given.item and {HOLDS_ORDER} order by id limit 1)"
-_KEYS = f"json_table($1, '$[*]' columns (item {TEXT} path '$')) as given"
 
 serve = f"""
     insert into <served> (queue, scope, `rank`, turn)
@@ -16,7 +15,7 @@ serve = f"""
     on duplicate key update turn = greatest(<served>.turn, values(turn))"""
 heads = f"""
     select coalesce(json_arrayagg(json_array(item, head)), '[]') from (
-      select given.item, {_HEAD} as head from {_KEYS}) as heads where head is not null"""
+      select given.item, {_HEAD} as head from <texts:1>) as heads where head is not null"""
 steady_heads = f"""
     select coalesce(json_arrayagg(id), '[]') from (
       select id from <job> where id in $1 and {HOLDS_ORDER} lock in share mode skip locked) as steady"""
@@ -24,9 +23,9 @@ ready_heads = in_two(f"""
     update <job> as job join (
       select id from <job> where status = <pending> and held like '{HELD_BY_ORDER}%' and id in (
         select * from (
-          select {_HEAD} as id from {_KEYS}
+          select {_HEAD} as id from <texts:1>
           union all
-          select job.id from {_KEYS} straight_join <job> as job <indexed:job_held_by>
+          select job.id from <texts:1> straight_join <job> as job <indexed:job_held_by>
             on job.status = <pending> and job.held = concat('{HELD_BY_OTHER_NAME}', given.item)) as heads)
       for update skip locked
     ) as chosen on job.id = chosen.id set job.held = null""")

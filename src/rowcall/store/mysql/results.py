@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from rowcall.store.mysql.words import given
 
-_IDS = "json_table({}, '$[*]' columns (id bigint path '$')) as given"
-ends = f"""
-    select given.id, 1 from {_IDS.format("$1")} left join <job> as job on job.id = given.id
+ends = """
+    select given.id, 1 from <ids:1> left join <job> as job on job.id = given.id
     where job.id is null or job.status in <finished>"""
-register_waiter = f"""
+register_waiter = """
     insert into <waiter> (name, job_id, until)
-    select $2, given.id, <now> + interval 60 second from {_IDS.format("$3")}
+    select $2, given.id, <now> + interval 60 second from <ids:3>
     on duplicate key update until = values(until)"""
 renew_waiter = (
     "update <waiter> set until = <now> + interval 60 second where name = $2 and job_id in $3",
     "select job_id from <waiter> where name = $2 and job_id in $3",
 )
 prune_waiters = "delete from <waiter> where until < <now>"
-notify_waiters = f"""
+notify_waiters = """
     insert into <change> (jobs) select jobs from (
       select json_arrayagg(json_array(given.id, job.lease)) as jobs
-      from {_IDS.format("$1")} join <job> as job on job.id = abs(given.id)
+      from <ids:1> join <job> as job on job.id = abs(given.id)
       where exists (select 1 from <waiter> where job_id = 0)) as changed
     where jobs is not null"""
 # what a transaction that is open now may still write has lower ids: readers keep the ids that they skipped
