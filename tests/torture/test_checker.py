@@ -14,6 +14,7 @@ import pytest
 from rowcall.torture.arena import SqliteArena
 from rowcall.torture.checker import MOST_EXAMPLES, Checker
 from rowcall.torture.producer import Producer
+from rowcall.torture.torture_run import wrong_counts
 from rowcall.torture.witness import Acknowledgements, WitnessFile
 from rowcall.torture.workload import AT_ONCE, Workload, opened
 from tests.support import eventually
@@ -105,6 +106,15 @@ SQL = {
 def test_a_wrong_row_is_found(result: Result, check: str) -> None:
     result.ask(SQL[check])
     assert result.problems()[check] == 1
+
+
+def test_groups_whose_counts_are_wrong_are_named(result: Result) -> None:
+    with opened(result.arena.url, PREFIX) as jobs:
+        assert list(wrong_counts(jobs, result.arena)) == []
+        row = "0, 'default', 'plain', 'succeeded', '', 1, 17"
+        result.ask(f"insert into spoilt_tally (at, queue, type, status, error_code, attempt, jobs) values ({row})")
+        (found,) = wrong_counts(jobs, result.arena)
+    assert found.examples[1:] == ["+17 of succeeded, plain, 1"]
 
 
 def test_examples_are_few_and_counts_are_whole(result: Result) -> None:

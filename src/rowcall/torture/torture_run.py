@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.app import Rowcall
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import StoreUnavailable
@@ -306,7 +307,7 @@ class TortureRun:
         findings = [TortureFinding("process", len(problems), problems[:5])] if problems else []
         checkers = [Checker(stage.arena, stage.folder) for stage in self._stages]
         for stage, checker in zip(self._stages, checkers, strict=True):
-            findings += [*checker.check(), *_wrong_counts(stage)]
+            findings += [*checker.check(), *wrong_counts(stage.jobs, stage.arena)]
         counts = [checker.counts() for checker in checkers]
         total = {name: sum(getattr(count, name) for count in counts) for name in counts[0].__struct_fields__}
         return Certificate(
@@ -329,12 +330,23 @@ class TortureRun:
         return words + ("" if order.restart is None else " --restart COMMAND")
 
 
-def _wrong_counts(stage: Stage) -> Iterator[TortureFinding]:
-    """Compare the counts that users see with the rows."""
-    shown = {str(status): count for status, count in stage.jobs.stats().by_status.items() if count}
-    rows = dict(stage.arena.rows("select status, count(*) from <job> group by status"))
-    if shown != rows:
-        yield TortureFinding("wrong counts", 1, [f"stats() says {shown}, and the rows are {rows}"])
+def wrong_counts(jobs: Rowcall, arena: Arena) -> Iterator[TortureFinding]:
+    """Compare the counts that users see with the rows, and name the groups of finished jobs that differ."""
+    shown = {str(status): count for status, count in jobs.stats().by_status.items() if count}
+    rows = dict(arena.rows("select status, count(*) from <job> group by status"))
+    if shown == rows:
+        return
+    differences: Counter[tuple[str, ...]] = Counter()
+    for source, number in (
+        ("<total>", "sum(jobs)"),
+        ("<tally> where status is not null", "sum(jobs)"),
+        ("<job> where finished_at is not null", "-count(*)"),
+    ):
+        group = "status, type, coalesce(error_code, ''), attempt"
+        for *names, count in arena.rows(f"select {group}, {number} from {source} group by {group}"):
+            differences[tuple(map(str, names))] += int(count)
+    wrong = [f"{count:+} of {', '.join(filter(None, names))}" for names, count in differences.items() if count]
+    yield TortureFinding("wrong counts", 1, [f"stats() says {shown}, and the rows are {rows}", *wrong[:4]])
 
 
 def _require_empty(arena: Arena) -> None:
