@@ -166,13 +166,13 @@ def frames_of(traceback: str) -> str:
     for line in traceback.splitlines():
         margin = _MARGIN.match(line)
         assert margin is not None
-        said = line[margin.end() :]
-        if _HEAD.match(said) or said.startswith('  File "'):
+        text = line[margin.end() :]
+        if _HEAD.match(text) or text.startswith('  File "'):
             in_frames = names_exception = True
         elif _SEPARATOR.match(line):
             in_frames, names_exception = False, True
-        elif not (_LINK.match(said) or (in_frames and said.startswith("  "))):
-            name = _EXCEPTION.match(said) if names_exception else None
+        elif not (_LINK.match(text) or (in_frames and text.startswith("  "))):
+            name = _EXCEPTION.match(text) if names_exception else None
             in_frames = names_exception = False
             if name is None:
                 continue
