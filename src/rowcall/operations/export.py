@@ -158,7 +158,7 @@ def shape_of(value: object) -> object:
 def frames_of(traceback: str) -> str:
     """Return a traceback without what its exceptions say, which may be many lines.
 
-    >>> frames_of("Traceback (most recent call last):\\n  File \"a.py\", line 1, in f\\nOSError: no ann\\n  or bob")
+    >>> frames_of('Traceback (most recent call last):\\n  File "a.py", line 1, in f\\nOSError: no ann\\n  or bob')
     'Traceback (most recent call last):\\n  File "a.py", line 1, in f\\nOSError'
     """
     lines = []
