@@ -89,6 +89,7 @@ READS, WRITES = {TableChange.INDEXES}, {TableChange.REWRITES, TableChange.CHANGE
 
 _NAME = r"(?P<table>[\w.\"]+)"
 _TABLE_MADE = re.compile(rf"create (?:unlogged )?table (?:if not exists )?{_NAME}")
+_INDEX_MADE = re.compile(r"create (?:unique )?index (?P<index>\S+)")
 _COPIED = re.compile(rf"create table \S+ as select .* from {_NAME}$")
 _REFERENCE = re.compile(rf" references {_NAME}")
 _ALTERED = re.compile(rf"alter table (?:if exists )?(?:only )?{_NAME} (?P<how>.*)")
@@ -192,7 +193,7 @@ def preview(
 ) -> Plan[MigrationPreview]:
     """Return what the migrations after version `before` would do. Runs none of their statements.
 
-    No one else can use the tables that they make before they end.
+    No one else can use the tables and indexes that they make before they end.
     """
     made: set[str] = set()
     steps = []
@@ -202,6 +203,8 @@ def preview(
             statement = " ".join(step.statement.split())
             if new_table := _TABLE_MADE.match(statement):
                 made.add(new_table["table"])
+            elif new_index := _INDEX_MADE.match(statement):
+                made.add(new_index["index"])
             table, change = change_of(statement) or ("", None)
             if change is not None and table not in made:
                 rows = (yield from count_rows(table)) if change in READS | WRITES else 0

@@ -71,7 +71,7 @@ NEXT_TIMES = [
     "rowcall_job_deadline()",
     BY_CLAIM,
 ]
-SURVEYED = {"rowcall_claim_leased(lease_until)", "rowcall_claim", BY_CLAIM, "rowcall_job_unclaimed()"}
+SURVEYED = {"rowcall_claim_leased(lease_until)", "rowcall_claim", BY_CLAIM, "rowcall_job_waiting(status)"}
 HELD = {"rowcall_job_held()", "rowcall_job_held_by()"}
 """Either shows whether any job is held."""
 
@@ -130,7 +130,8 @@ CASES = {
     ),
     "make ready": Case(lambda size: statements_of(DIALECT.ask(MAKE_READY, running_ids(size))), [BY_ID, BY_CLAIM]),
     "free unclaimed": Case(
-        lambda size: statements_of(DIALECT.change(FREE_UNCLAIMED, size)), ["rowcall_job_unclaimed()", BY_CLAIM, BY_ID]
+        lambda size: statements_of(DIALECT.change(FREE_UNCLAIMED, size)),
+        ["rowcall_job_waiting(status)", BY_CLAIM, BY_ID],
     ),
     # recovery reads all claims: a worker's are a part of them, and workers are few
     "owned by": Case(lambda size: statements_of(DIALECT.ask(OWNED_BY, "worker1", size)), [ALL_CLAIMS, BY_ID]),
@@ -201,5 +202,5 @@ def test_without_our_settings_looking_for_work_reads_no_more_of_a_full_table(url
         assert sorts(plan) == []
     (survey,) = statements_of(DIALECT.ask(SURVEY))
     found = accesses(explainer.explain(survey, "custom", writes=False), "rowcall_job")
-    assert {shown(access) for access in found} - HELD == {"rowcall_job_unclaimed()"}
+    assert {shown(access) for access in found} - HELD == {"rowcall_job_waiting(status)"}
     explainer.close()

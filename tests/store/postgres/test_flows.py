@@ -155,7 +155,6 @@ def test_a_scan_would_be_seen(explainer: Explainer) -> None:
     for table in ("rowcall_edge", "rowcall_job"):
         everything = Statement(f"select * from {table} where xmin = '1'", (), lambda row: row)
         assert explainer.read_whole(explainer.explain(everything, "custom", writes=True)) == [table]
-    blocked = Statement(
-        "select queue from rowcall_job where status = 'blocked' order by queue, type", (), lambda row: row
-    )
-    assert explainer.read_whole(explainer.explain(blocked, "custom", writes=True)) == ["rowcall_job_blocked"]
+    held = "select queue from rowcall_job where status = 'pending' and held is not null order by queue, type"
+    plan = explainer.explain(Statement(held, (), lambda row: row), "custom", writes=True)
+    assert explainer.read_whole(plan) == ["rowcall_job_held"]

@@ -25,7 +25,7 @@ NEXT_EXPIRY = [
     OF_CLAIM,
 ]
 LEASED = "SEARCH claim USING INDEX rowcall_claim_leased (lease_until>? AND lease_until<?)"
-UNCLAIMED = "SCAN job USING INDEX rowcall_job_unclaimed"
+UNCLAIMED = "SEARCH job USING INDEX rowcall_job_waiting (status=?)"
 NEXT_QUEUES = [
     "SEARCH ready USING PRIMARY KEY (queue>?)",
     "SEARCH ready USING PRIMARY KEY (queue<?)",

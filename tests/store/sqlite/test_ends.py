@@ -27,7 +27,7 @@ EXPECTED = {
     "leases": [OF_JOB],
     "drop_locked_claims": [OF_CLAIM],
     "add_on_end": [OF_JOB, OF_JOB],
-    "any_followed": [f"SEARCH job USING INDEX rowcall_job_{name} (id>? AND id<?)" for name in ("followed", "reported")],
+    "any_followed": ["SEARCH job USING INDEX rowcall_job_followed (id>? AND id<?)"],
     "follow_up": [OF_JOB],
     "keep_blobs": [OF_JOB],
     "find_expired": ["SEARCH job USING INDEX rowcall_job_expiry (expires_at>? AND expires_at<?)"],

@@ -24,6 +24,7 @@ OF_CLAIM = f"SEARCH rowcall_claim {BY_ROWID}"
 OF_GROUP = "status=? AND queue=? AND type=?"
 ENDED = ("ended", "ended_by_error", "ended_by_period", "durations")
 SOURCE_NAMES = {source.index_name or source.table: source for source in HOPPED}
+WAITING = "rowcall_job USING INDEX rowcall_job_waiting (status=?"
 
 
 def reads(database: sqlite3.Connection, sql: str) -> list[str]:
@@ -41,7 +42,8 @@ def sorts(database: sqlite3.Connection, sql: str) -> list[str]:
 
 def way(source: Source) -> str:
     index = f"INDEX rowcall_{source.index_name}" if source.index_name else "PRIMARY KEY"
-    return f"SEARCH rowcall_{source.table} USING {index}"
+    of_status = "status=? AND " if source.index_name == "job_waiting" else ""
+    return f"SEARCH rowcall_{source.table} USING {index} ({of_status}"
 
 
 def hops(source: Source) -> list[str]:
@@ -50,14 +52,14 @@ def hops(source: Source) -> list[str]:
         " AND ".join([*(f"{name}=?" for name in source.columns[:index]), f"{source.columns[index]}>?"])
         for index in reversed(range(len(source.columns)))
     ]
-    return [f"{way(source)} ({condition})" for condition in conditions]
+    return [f"{way(source)}{condition})" for condition in conditions]
 
 
 @pytest.mark.parametrize("name", SOURCE_NAMES)
 def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connection, name: str) -> None:
     source = SOURCE_NAMES[name]
     assert reads(database, PAGES.groups[source]) == [
-        f"{way(source)} ({source.columns[0]}>?)",  # its first entry
+        f"{way(source)}{source.columns[0]}>?)",  # its first entry
         f"SEARCH next {BY_ROWID}",
         *hops(source),
     ]
@@ -75,7 +77,7 @@ def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, 
     for groups, order in itertools.product((1, 2, MOST_GROUPS_MERGED), (NEWEST, OLDEST)):
         sql = PAGES.first_places(source, groups, order)
         found = [line.replace("rowid", "id") for line in reads(database, sql)]
-        assert found == [f"{way(source)} ({ends})"] * groups, order
+        assert found == [f"{way(source)}{ends})"] * groups, order
         assert sorts(database, sql) == [], (groups, order)
         # the id is not a column of an index; nothing is read from the table
         assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index_name}"}, (groups, order)
@@ -109,7 +111,7 @@ def test_the_steps_of_a_chain_are_read_as_a_whole(database: sqlite3.Connection) 
 def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
     assert reads(database, PAGES.running(NEWEST)) == [
         "SEARCH rowcall_claim USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        "SEARCH rowcall_job USING INDEX rowcall_job_unclaimed (id>? AND id<?)",
+        f"SEARCH {WAITING})",
     ]
     of_job, of_claim = f"SEARCH job {BY_ROWID}", f"SEARCH claim {BY_ROWID} LEFT-JOIN"
     assert reads(database, SQL.running) == ["SCAN claim", of_job, of_claim]
@@ -130,29 +132,25 @@ def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])
 def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
-    indexes = [f"rowcall_job_{index}" for index in ("held", "scheduled", "blocked")]
     sql = getattr(SQL, name)
     found = reads(database, sql)
     # of running jobs, which are few, the queue and the type are in their rows
-    running = ["SCAN rowcall_claim", "SCAN job USING INDEX rowcall_job_unclaimed", OF_CLAIM]
+    running = ["SCAN rowcall_claim", f"SEARCH {WAITING})".replace("rowcall_job", "job", 1), OF_CLAIM]
     assert [line for line in found if line != f"SEARCH rowcall_job {BY_ROWID}"] == [
         "SCAN rowcall_ready",
         *running,
-        *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes),
+        "SCAN rowcall_job USING INDEX rowcall_job_held",
+        *[f"SEARCH {WAITING})"] * 2,  # scheduled, blocked
     ]
-    arms = sql.split("union all")
-    for index in indexes:
-        (arm,) = (
-            arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]
-            for arm in arms
-            if index in arm
-        )
-        assert read_from(database, arm.partition(")\n")[0]) == [index]
+    start = "select '" if name == "unfinished" else "select type, attempt"
+    arms = [arm[arm.index(start) :].partition(")\n")[0] for arm in sql.split("union all") if start in arm]
+    counted = [read_from(database, arm) for arm in arms if "indexed by" in arm and "running" not in arm]
+    assert counted == [["rowcall_job_held"], ["rowcall_job_waiting"], ["rowcall_job_waiting"]]
 
 
 def test_a_look_at_the_rows_would_be_seen(database: sqlite3.Connection) -> None:
-    sql = "select payload from rowcall_job indexed by rowcall_job_blocked where status = 'blocked' group by queue"
-    assert read_from(database, sql) == ["rowcall_job", "rowcall_job_blocked"]
+    sql = "select payload from rowcall_job indexed by rowcall_job_waiting where status = 'blocked' group by queue"
+    assert read_from(database, sql) == ["rowcall_job", "rowcall_job_waiting"]
 
 
 def test_arrivals_are_sought_by_id(database: sqlite3.Connection) -> None:
@@ -199,7 +197,8 @@ def test_tallies_and_history_are_read_in_their_order(database: sqlite3.Connectio
 
 @pytest.mark.parametrize("name", ["ready", "held", "scheduled", "blocked"])
 def test_a_part_of_what_waits_is_counted_along_its_index(database: sqlite3.Connection, name: str) -> None:
-    way = "rowcall_ready USING PRIMARY KEY" if name == "ready" else f"rowcall_job USING INDEX rowcall_job_{name}"
+    ways = {"ready": "rowcall_ready USING PRIMARY KEY (", "held": "rowcall_job USING INDEX rowcall_job_held ("}
+    way = ways.get(name, f"{WAITING} AND ")
     place = "(rank,turn,id)>(?,?,?)" if name == "ready" else "id>?"
     for kind, condition in (
         ("next_group", "(queue,type)>(?,?)"),
@@ -208,6 +207,6 @@ def test_a_part_of_what_waits_is_counted_along_its_index(database: sqlite3.Conne
     ):
         sql = getattr(SQL, f"{kind}_of_{name}")
         (found,) = reads(database, sql)
-        assert found.replace("COVERING ", "").replace("rowid", "id") == f"SEARCH {way} ({condition})"
+        assert found.replace("COVERING ", "").replace("rowid", "id") == f"SEARCH {way}{condition})"
         assert "rowcall_job" not in read_from(database, sql), kind
     assert sorts(database, getattr(SQL, f"last_place_of_{name}")) == []

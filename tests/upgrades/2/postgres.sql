@@ -541,6 +541,14 @@ alter table rowcall_step add column child_id bigint
 -- next statement
 alter table rowcall_step add column first_at integer
 -- next statement
+drop index rowcall_job_scheduled
+-- next statement
+drop index rowcall_job_blocked
+-- next statement
+drop index rowcall_job_unclaimed
+-- next statement
+create index rowcall_job_waiting on rowcall_job (status, queue, type, id ) include (run_at, created_at, attempt) where status = 'scheduled' or status = 'blocked' or status = 'running'
+-- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
 create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
@@ -563,7 +571,7 @@ drop index rowcall_job_held_by
 -- next statement
 create index rowcall_job_held_by on rowcall_job (held, priority desc, coalesce(turn, id), id) where held is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '1bef57b598c0abac')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '4ac03254cbfb84ee')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

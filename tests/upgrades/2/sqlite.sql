@@ -533,6 +533,14 @@ alter table rowcall_step add column child_id integer  constraint child_id_is_int
 -- next statement
 alter table rowcall_step add column first_at integer  constraint first_at_is_integer check (first_at is null or (first_at between -9007199254740992 and 9007199254740992 and first_at = cast(first_at as integer)))
 -- next statement
+drop index rowcall_job_scheduled
+-- next statement
+drop index rowcall_job_blocked
+-- next statement
+drop index rowcall_job_unclaimed
+-- next statement
+create index rowcall_job_waiting on rowcall_job (status, queue, type, id , run_at, created_at, attempt) where status = 'scheduled' or status = 'blocked' or status = 'running'
+-- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
 create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
@@ -551,9 +559,11 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
+drop index rowcall_job_followed
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '5ed67ed23a0d9c45')
+create index rowcall_job_followed on rowcall_job (id) where on_end is not null or batch_id is not null or parent_id is not null
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '54b1fca804c7fe89')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

@@ -143,6 +143,9 @@ _INDEX = re.compile(r"create (unique )?index <prefix>(\w+) on (<\w+>) \((.*?)\)(
 
 def _index(statement: str) -> Iterator[str]:
     """Yield the index here: whole, as there are no partial ones, with the status first that its part has."""
+    if statement.startswith("drop"):
+        yield f"{statement} on <job>"
+        return
     match = _INDEX.match(statement)
     assert match is not None, statement
     unique, name, table, columns, part = match.groups()
@@ -324,7 +327,7 @@ MIGRATIONS = (
             statements=tuple(
                 part
                 for statement in migration.statements
-                for part in (_index(statement) if _INDEX.match(statement) else (statement,))
+                for part in (_index(statement) if " index " in statement else (statement,))
             )
         )
         for migration in later_migrations(FIRST_TABLES, _table, lambda *column: _definition("", *column), _recheck)

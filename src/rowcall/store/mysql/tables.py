@@ -22,7 +22,7 @@ _LOCK_MIGRATIONS = f"select get_lock({_LOCK_NAME}, $1)"
 _UNLOCK_MIGRATIONS = f"select release_lock({_LOCK_NAME})"
 # a name is looked for in a list of the database, given the table and the name
 _LOOKED_FOR = (
-    (re.compile(r"create (?:unique )?index (?P<name>\S+) on (?P<table>\S+)"), "statistics", "index_name"),
+    (re.compile(r"(?:create (?:unique )?|drop )index (?P<name>\S+) on (?P<table>\S+)"), "statistics", "index_name"),
     (re.compile(r"alter table (?P<table>\S+) add column `(?P<name>\w+)`"), "columns", "column_name"),
 )
 _IS_THERE = (
@@ -56,7 +56,7 @@ class MysqlTables:
         for migration, statements in pending(MIGRATIONS, CODE, version.found):
             for template in statements:
                 statement = self._statement(template)
-                if not (yield from _is_there(statement.sql)):
+                if not (yield from _is_done(statement.sql)):
                     yield statement
             recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
             yield self._statement(RECORD_MIGRATION, self._now_ms(), *recorded)
@@ -67,8 +67,9 @@ class MysqlTables:
         return plain(render(cast("str", adapted(template)), self._prefix), *parameters)
 
 
-def _is_there(sql: str) -> Plan[bool]:
+def _is_done(sql: str) -> Plan[bool]:
     for pattern, rows, column in _LOOKED_FOR:
         if match := pattern.match(sql):
-            return bool((yield plain(_IS_THERE.format(rows, column), match["table"], match["name"])))
+            is_there = bool((yield plain(_IS_THERE.format(rows, column), match["table"], match["name"])))
+            return is_there != sql.startswith("drop")
     return False

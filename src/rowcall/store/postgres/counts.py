@@ -5,17 +5,18 @@ from __future__ import annotations
 from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED, RUNNING_ROWS
 
 _SINCE = "greatest(run_at, created_at)"
-# the orders are those of the indexes that hold every column that is counted
+_WAITING = "<job> where status = <scheduled> or status = <blocked>"
+# Statuses, since when the first waits, rows, groups and the rest of the order: that of the indexes that hold every
+# column that is counted.
 _SOURCES = (
-    ("pending", "since", "<ready>", "queue, type, rank, turn, id"),
-    ("pending", _SINCE, "<job> where status = <pending> and held is not null", "queue, type, id"),
-    ("scheduled", _SINCE, "<job> where status = <scheduled>", "queue, type, id"),
-    ("blocked", "null::timestamptz", "<job> where status = <blocked>", "queue, type, id"),
-    ("running", "null::timestamptz", RUNNING_ROWS, "queue, type"),
+    ("'pending'", "since", "<ready>", "queue, type", ", rank, turn, id"),
+    ("'pending'", _SINCE, "<job> where status = <pending> and held is not null", "queue, type", ", id"),
+    ("status", f"case when status = <scheduled> then {_SINCE} end", _WAITING, "status, queue, type", ", id"),
+    ("'running'", "null::timestamptz", RUNNING_ROWS, "queue, type", ""),
 )
 _UNFINISHED = [
-    (status, f"(select queue, type, {since} as since, attempt from {rows} order by {order}) as {status}")
-    for status, since, rows, order in _SOURCES
+    (status, groups, f"(select {groups}, {since} as since, attempt from {rows} order by {groups}{rest}) as counted")
+    for status, since, rows, groups, rest in _SOURCES
 ]
 _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
@@ -23,12 +24,12 @@ _FAILED = "<job> where status = <failed> and coalesce(error_code, '') = given.co
 
 
 _ATTEMPTS = " union all ".join(
-    f"select type, attempt, count(*) as jobs from {source} group by type, attempt" for _, source in _UNFINISHED
+    f"select type, attempt, count(*) as jobs from {source} group by type, attempt" for *_, source in _UNFINISHED
 )
 
 unfinished = " union all ".join(
-    f"select '{status}', queue::text, type::text, count(*), <ms_or_null:min(since)> from {source} group by queue, type"
-    for status, source in _UNFINISHED
+    f"select {status}::text, queue::text, type::text, count(*), <ms_or_null:min(since)> from {source} group by {groups}"
+    for status, groups, source in _UNFINISHED
 )
 unfinished_attempts = f"""
     select type::text, least(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (

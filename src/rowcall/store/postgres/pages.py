@@ -32,7 +32,8 @@ _MATCHING = """
     where """
 # Claims are read in the order of places. Each is asked for what fits, not the other way round: that may be millions.
 _CLAIMED = "select job_id as id from <claim> as job where {}"
-_RUNNING = "select id from (({}) union select id from <job> where status = <running> and {}) as job where true"
+_UNCLAIMED = "select id from (select id from <job> where status = <running> offset 0) as job where {}"
+_RUNNING = f"select id from (({{}}) union {_UNCLAIMED}) as job where true"
 _OF_JOB = "exists (select 1 from <job> where id = job.job_id and {} offset 0)"
 _HAS_TAG = "tags is not null and exists (select 1 from jsonb_array_elements_text(tags) as tag where tag = {}::text)"
 # `offset 0` is a fence: no planner hopes to meet the steps of a chain soon among all others

@@ -394,7 +394,7 @@ MAKE_READY = Query("make_ready", (Ids,), text=_READY_NOW.format("job.id <in_ids:
 # Plain SQL may say that a job is running. Without a claim no one runs it, so it is pending.
 _UNCLAIMED = f"""
     update <job> as job set status = <pending> where job.id <in_rows>
-      select id from <job> as job <indexed:job_unclaimed> where status = <running> and {_IS_UNCLAIMED}
+      select id from <job> as job <indexed:job_waiting> where status = <running> and {_IS_UNCLAIMED}
       limit <int:1> <for_update> <skip_locked> <end_rows>"""
 FREE_UNCLAIMED = Change("free_unclaimed", (Int,), text=_UNCLAIMED)
 

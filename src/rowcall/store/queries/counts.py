@@ -411,7 +411,7 @@ RUNNING_ROWS = """(
       select (select queue from <job> where id = job_id) as queue, (select type from <job> where id = job_id) as type,
         attempt from <claim>
       union all
-      select queue, type, attempt from <job> as job <indexed:job_unclaimed> where status = <running>
+      select queue, type, attempt from <job> as job <indexed:job_waiting> where status = <running>
         and not exists (select 1 from <claim> where job_id = job.id <as_written>)) as running where queue is not null"""
 _RUNNING_PART = (
     f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
@@ -453,10 +453,8 @@ WAITING_PARTS = (
     _waiting_part(
         "held", "pending", "<job> <indexed:job_held> where status = <pending> and held is not null", _DUE_SINCE, "id"
     ),
-    _waiting_part(
-        "scheduled", "scheduled", "<job> <indexed:job_scheduled> where status = <scheduled>", _DUE_SINCE, "id"
-    ),
-    _waiting_part("blocked", "blocked", "<job> <indexed:job_blocked> where status = <blocked>", None, "id"),
+    _waiting_part("scheduled", "scheduled", "<job> <indexed:job_waiting> where status = <scheduled>", _DUE_SINCE, "id"),
+    _waiting_part("blocked", "blocked", "<job> <indexed:job_waiting> where status = <blocked>", None, "id"),
 )
 # the catalogue finds queries in tuples
 NEXT_GROUPS, PARTS, LAST_BOUNDARIES = (

@@ -8,13 +8,11 @@ from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted
 _SOURCES = {
-    "held": ("pending", "status = <pending> and held is not null"),
-    "scheduled": ("scheduled", "status = <scheduled>"),
-    "blocked": ("blocked", "status = <blocked>"),
+    "pending": "job_held where status = <pending> and held is not null",
+    "scheduled": "job_waiting where status = <scheduled>",
+    "blocked": "job_waiting where status = <blocked>",
 }
-_UNFINISHED = [
-    (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
-]
+_UNFINISHED = [(status, f"<job> indexed by <prefix>{rows}") for status, rows in _SOURCES.items()]
 _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
 _READY = "select <pending>, queue, type, count(*), min(since) from <ready> group by queue, type"
 _RUNNING = f"select <running>, queue, type, count(*), null from {RUNNING_ROWS} group by queue, type"

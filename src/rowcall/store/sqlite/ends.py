@@ -7,6 +7,7 @@ from rowcall.domain.payload import RAW_KEY
 from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.ends import OVERDUE, Settlement, Success, also_unfit, of_claim
 from rowcall.store.schema import HAS_DEADLINE, NEXT_COLUMNS, NO_CLAIM
+from rowcall.store.sqlite.schema import FOLLOWED
 from rowcall.store.sqlite.words import LARGEST, given
 
 FENCES = f"""{given(Fence._fields, "$1")} cross join <claim> as claim
@@ -33,7 +34,6 @@ live = """
     where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]') - 1
       and +job.status not in <finished>"""
 
-FOLLOWED = "{0}on_end is not null or {0}batch_id is not null or {0}parent_id is not null"
 _HAS_STEPS = "exists (select 1 from <step> where job_id = <job>.id)"
 _ENDED_LEASE = f"min(<job>.lease + 2, {LARGEST})"
 _BEGAN = "max(given.claimed_at_ms, created_at)"
@@ -128,12 +128,9 @@ end_waiting = f"""
     where id <in_ids:2> and +status not in <finished> and ($4 is null or +status = $4)
     returning id, queue, type, attempt, {FOLLOWED.format("")}"""
 
-any_followed = """
+any_followed = f"""
     select exists (
-      select 1 from <job> indexed by <prefix>job_followed where on_end is not null and id between $1 and $2)
-      or exists (
-      select 1 from <job> indexed by <prefix>job_reported
-      where (batch_id is not null or parent_id is not null) and id between $1 and $2)"""
+      select 1 from <job> indexed by <prefix>job_followed where ({FOLLOWED.format("")}) and id between $1 and $2)"""
 # CASE, because only that skips what it does not need
 _OUTCOME = f"""json_object('job', json_object(
       'id', id, 'type', type, 'queue', queue, 'event', status, 'attempt', attempt, 'max_attempts', max_attempts,

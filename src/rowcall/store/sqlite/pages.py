@@ -24,7 +24,7 @@ _MATCHING = """
 _RUNNING = """
     select job_id from <claim> where job_id > ?2 and job_id < ?3
     union
-    select id from <job> indexed by <prefix>job_unclaimed where status = <running> and id > ?2 and id < ?3
+    select id from <job> indexed by <prefix>job_waiting where status = <running> and +id > ?2 and +id < ?3
     order by 1 {} limit ?1"""
 
 

@@ -128,8 +128,12 @@ _TAGS_CHECK = """
 """
 
 # a settle finds out whether anything follows: RETURNING would take twice as long for all jobs
+FOLLOWED = "{0}on_end is not null or {0}batch_id is not null or {0}parent_id is not null"
 _FOLLOWED_INDEX = "create index <prefix>job_followed on <job> (id) where on_end is not null"
-_MEMBERS_INDEX = "create index <prefix>job_reported on <job> (id) where batch_id is not null or parent_id is not null"
+_LATER_FOLLOWED_INDEX = (
+    "drop index <prefix>job_followed",
+    f"create index <prefix>job_followed on <job> (id) where {FOLLOWED.format('')}",
+)
 
 _TAGS_UPDATE_TRIGGER = f"""
 create trigger <prefix>job_tags_changed before update of tags on <job> when new.tags is not null begin
@@ -298,7 +302,7 @@ MIGRATIONS = (
             *(*INDEXES, _FOLLOWED_INDEX, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
         ),
     ),
-    *later_migrations(FIRST_TABLES, _table, _column, _recheck, {2: (_MEMBERS_INDEX,)}),
+    *later_migrations(FIRST_TABLES, _table, _column, _recheck, {2: _LATER_FOLLOWED_INDEX}),
 )
 NEWEST_VERSION = MIGRATIONS[-1].version
 

@@ -26,7 +26,7 @@ survey = f"""
     select (select json_group_array(json_array(name, queues, heartbeats, lease_ms, lock_path))
             from (select name, queues, heartbeats, lease_ms, lock_path from <worker> order by name)),
       exists (select 1 from <claim> {_LEASE_EXPIRED}), exists (select 1 from <claim> {_OF_GONE})
-        or exists (select 1 from <job> indexed by <prefix>job_unclaimed where status = <running>
+        or exists (select 1 from <job> indexed by <prefix>job_waiting where status = <running>
                    and not exists (select 1 from <claim> where job_id = <job>.id)),
       exists (select 1 from <job> indexed by <prefix>job_held_by where status = <pending> and held is not null)"""
 owned_by = f"{_OWNED} where lease_until is null and worker = $1 limit $2 {_WITH_JOB}"
