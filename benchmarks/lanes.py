@@ -71,6 +71,10 @@ def _drain(bench: Bench, scale: float) -> Figures:
     return _drained(bench, round(JOBS * scale), with_reader=False)
 
 
+def _sync_drain(bench: Bench, scale: float) -> Figures:
+    return _drained(bench, round(JOBS * scale), with_reader=False, task="noop_sync")
+
+
 def _long_drain(bench: Bench, scale: float) -> Figures:
     return _drained(bench, round(LONG_JOBS * scale), with_reader=False)
 
@@ -79,11 +83,11 @@ def _long_drain_with_reader(bench: Bench, scale: float) -> Figures:
     return _drained(bench, round(LONG_JOBS * scale), with_reader=True)
 
 
-def _drained(bench: Bench, jobs: int, *, with_reader: bool) -> Figures:
+def _drained(bench: Bench, jobs: int, *, with_reader: bool, task: str = "noop_async") -> Figures:
     with bench.fresh_site() as site, ExitStack() as stack:
         make_queue(site.url)
         with filling(site.url) as fill:
-            ids = fill.waiting(jobs, "noop_async")
+            ids = fill.waiting(jobs, task)
         if with_reader:
             reader = stack.enter_context(psycopg.connect(site.url))
             reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -93,6 +97,7 @@ def _drained(bench: Bench, jobs: int, *, with_reader: bool) -> Figures:
 
 MEASURES = (
     Measure("drain on SQLite", "sqlite", ("portions",), _drain),
+    Measure("the same with handlers in threads", "sqlite", ("portions",), _sync_drain),
     Measure("drain on PostgreSQL", "postgres", ("settle_thread",), _drain),
     Measure("long drain on PostgreSQL", "postgres", ("resuming",), _long_drain),
     Measure("the same next to an old snapshot", "postgres", ("resuming",), _long_drain_with_reader),
