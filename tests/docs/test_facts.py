@@ -293,6 +293,8 @@ CLICKS = {  # what a reader asks, and the clicks from the README that answer it
     "how many at a time, and for how long": "docs/index.md#the-guide workers.md",
     "the same job not twice": "docs/index.md#the-guide flows.md",
     "backups": "docs/index.md#all-pages operations.md",
+    "a job later, or before the others": "docs/index.md#the-guide tasks.md#delay-and-priority",
+    "one customer who fills the queue": "docs/index.md#the-guide limits.md#fairness",
 }
 
 
