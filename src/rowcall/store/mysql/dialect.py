@@ -49,7 +49,7 @@ from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
 from rowcall.store.queries.claims import NOTHING_KNOWN, RELEASE_SAVEPOINT, SAVEPOINT, START, Ready, Starts, key_of
 from rowcall.store.queries.ends import Owner, Success
-from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD_SOME
+from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
 from rowcall.store.statement import (
     Catalogue,
     Change,
@@ -183,10 +183,7 @@ class MysqlDialect:
         return (yield from self.ask(FREE_SLOTS, attempts))[0]
 
     def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
-        changed = 0
-        for held, count in counts.items():
-            changed += yield from self.change(UNHOLD_SOME, held, count)
-        return changed
+        return self.change(UNHOLD, list(counts.items()))
 
     # settle
 

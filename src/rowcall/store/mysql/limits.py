@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, in_two, milliseconds_of, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, in_two, milliseconds_of, noted, time_of
 from rowcall.store.queries.limits import COUNTS, NUMBERS
 
 HELD = "<job> as job <indexed:job_held_by> where status = <pending> and held"
@@ -76,14 +76,25 @@ hold = in_two(f"""
       where job.status = <pending> and job.held is null
         and exists (select 1 from <claim> as claim where claim.job_id = job.id) = 0 for update skip locked
     ) as mine on job.id = mine.id set job.held = json_unquote(json_extract($1, concat('$."', job.id, '"')))""")
-_MOST_CHOSEN = 1100  # the most that are made ready at once, and some that other transactions have locked
-# Of a list that is read without locks: to find the first by `limit $2` alone, the servers would lock every held job.
-unhold_some = in_two(f"""
-    update <job> as job join (
-      select job.id from (select id from {HELD} = $1 {IN_TURN} limit {_MOST_CHOSEN}) as first
-        straight_join <job> as job on job.id = first.id
-      where job.status = <pending> and job.held = $1 limit $2 for update skip locked
-    ) as mine on job.id = mine.id set job.held = null""")
+_PAIRS = given("key text, slots int", 1)
+_MORE = 4  # candidates: others may have locked the first ones
+# The candidates are read without locks: to find the first of many held jobs, the servers would lock all of them.
+_NOTE_FREE, _FREE = noted(
+    f"""
+      select id from (
+        select id, slots, row_number() over (partition by held order by place) as free_place from (
+          select job.id, job.held, ranked.place, ranked.slots from (
+            select job.id, given.`key`, given.slots, row_number() over (
+              partition by job.held order by priority desc, coalesce(turn, job.id), job.id) as place
+            from {_PAIRS} straight_join <job> as job <indexed:job_held_by> on job.held = given.`key`
+            where job.status = <pending>) as ranked
+          straight_join <job> as job on job.id = ranked.id
+          where ranked.place <= ranked.slots + {_MORE} and job.status = <pending> and job.held = ranked.`key`
+          for update skip locked) as locked) as free
+      where free_place <= slots""",
+    "mine",
+)
+unhold = _NOTE_FREE, f"update {_FREE} straight_join <job> as job on job.id = mine.id set job.held = null"
 drop_starts = f"""
     delete start from {given("key text, number bigint", 1)} straight_join <start> as start
       on start.limit_key = given.`key` and start.number <= given.number"""

@@ -222,8 +222,8 @@ HELD_KEYS = Query("held_keys", (Text, Int), held_from_row)
 FIRST_HELD = Query("first_held", (Json,), held_from_row)
 # `unhold` of the dialect
 UNHOLD_FIRST = Change("unhold_first", (Json,), only=("sqlite",))
-UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite", "mysql"), notifies=any_changed)
-UNHOLD = Change("unhold", (Json,), only=("postgres",), notifies=any_changed)
+UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite",))
+UNHOLD = Change("unhold", (Json,), only=("postgres", "mysql"), notifies=any_changed)
 
 # starts: a key, its rate, and how many more are asked for
 RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)
