@@ -141,13 +141,15 @@ class MysqlServer(PrivateServer):
             made_by += ["--skip-test-db", "--skip-name-resolve"]
         else:
             made_by = [str(self._program), "--no-defaults", "--initialize-insecure"]
-        self._user.run([*made_by, f"--datadir={self.data}", *self._options(_SMALL)], cwd=self._folder)
+        folders = {"datadir": str(self.data), "tmpdir": str(self._sockets)}
+        self._user.run([*made_by, *self._options({**_SMALL, **folders})], cwd=self._folder)
 
     def _command(self) -> Sequence[str]:
         settings = {
             **_SMALL,
             **self._settings,
             "datadir": str(self.data),
+            "tmpdir": str(self._sockets),  # a server that starts deletes the temporary tables that it finds there
             "socket": str(self._socket),
             "pid_file": str(self._folder / "pid"),
             "port": str(self._port),
