@@ -30,7 +30,7 @@ V = TypeVar("V", bound=msgspec.Struct)
 _ALL = 2**31 - 1
 _VALUES = ("payload", "result", "question", "expects", "value")
 _TEXTS = ("key", "progress_message", "target", "error_detail", "message")
-# what Python writes beside the frames of chained and grouped exceptions
+# what Python writes next to the frames of chained and grouped exceptions
 _HEAD = re.compile(r"(?:\+ )?(?:Exception Group )?Traceback \(")
 _LINK = re.compile(
     r"(?:The above exception was the direct cause of the following exception:"
