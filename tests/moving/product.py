@@ -35,13 +35,18 @@ def main() -> None:
             jobs.work(concurrency=4)
             return
         pause = threading.Event()
-        while not notes.read("stop"):
+        while not stop_file(path).exists():
             if jobs.stats().by_status["pending"] > MOST_WAITING:
                 pause.wait(PAUSE_SECONDS)
                 continue
             for job in (note.enqueue(), *note.enqueue_many([{}, {}]), jobs.enqueue("note", delay=0.05)):
                 notes.write("enqueued", job.id)
             pause.wait(PAUSE_SECONDS)
+
+
+def stop_file(notes: Path | str) -> Path:
+    """Producers enqueue until this file exists."""
+    return Path(f"{notes}-stop")
 
 
 def quiet(progress: object) -> None:

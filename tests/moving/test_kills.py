@@ -13,7 +13,7 @@ import pytest
 
 from rowcall import Rowcall
 from tests.conformance.notes import Notes
-from tests.moving.product import move_and_die
+from tests.moving.product import move_and_die, stop_file
 from tests.mysql_server import ALL
 from tests.support import ForkedProcess, PythonProcess, eventually
 
@@ -63,7 +63,7 @@ def test_nothing_is_lost_or_run_twice(
         killed = move_with_kills(source, target, random.Random(seed), tmp_path / "error")
         more("enqueued")
         more("ran")
-        notes.write("stop")
+        stop_file(tmp_path / "notes").touch()
         assert [producer.wait() for producer in producers] == [0, 0], [one.output for one in producers]
         with Rowcall(target) as jobs:
             eventually(lambda: unfinished(jobs) == 0, within=PATIENCE_SECONDS)
