@@ -12,6 +12,7 @@ CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 TRIED_MARIADB := $(VENV)/.tried-mariadb
+COMPILED := $(VENV)/.compiled-tests
 INSTALLED_BENCH := $(VENV)/.installed-bench
 DJANGO_TESTS := $(VENV)/django-tests
 OLDEST := .venv-oldest
@@ -111,7 +112,7 @@ contracts: $(INSTALLED_TEST) ## Check which room imports which
 quick: $(INSTALLED_TEST) ## Run the quick tests (ARGS as for unit)
 	$(PYTHON) -m pytest -q -m "not slow" -n $(WORKERS) --dist worksteal --durations=10 --durations-min=1 $(QUICK) $(ARGS)
 
-unit: $(INSTALLED_TEST) $(TRIED_MARIADB) ## Run the tests (WORKERS=0 for one process, ARGS="-k name" to choose)
+unit: $(INSTALLED_TEST) $(TRIED_MARIADB) $(COMPILED) ## Run the tests (WORKERS=0 for one process, ARGS="-k name" to choose)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 format: $(INSTALLED_TEST) ## Format the code and fix what can be fixed
@@ -176,6 +177,11 @@ $(INSTALLED_BENCH): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall and the benchmark tools into $(VENV)"
 	@$(PIP) install --editable '.[bench,uvloop]'
 	@touch $(INSTALLED) $@
+
+# in a new checkout: else each process of pytest would compile all tests for itself
+$(COMPILED): | $(INSTALLED_TEST) $(TRIED_MARIADB)
+	@$(PYTHON) -m pytest --collect-only -q > /dev/null
+	@touch $@
 
 $(TRIED_MARIADB): | $(CREATED)
 	@echo "Installing MariaDB for its tests, if this user may"
