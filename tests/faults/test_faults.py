@@ -28,7 +28,7 @@ from tests.mysql_server import ALL, require_mysql
 
 SHARE = {"sqlite": 120, "postgres": 120, "mysql": 120}
 """One case of this many, unless the environment says otherwise."""
-CALLS = {"sqlite": 3, "postgres": 12, "mysql": 24 if ALL else 128}
+CALLS = {"sqlite": 6, "postgres": 24, "mysql": 24 if ALL else 128}
 """Likewise one call of this many: each runs once without a fault, on a copy, which takes long on a server."""
 PARTS = 2
 """The calls are spread over this many tests, which run on several cores."""
