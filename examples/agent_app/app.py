@@ -78,6 +78,10 @@ async def answer(ctx: Context, question: str) -> str:
 if __name__ == "__main__":
     job = answer.enqueue(" ".join(sys.argv[1:]))
     print(f"job {job.id}", flush=True)
-    for word in jobs.stream(job):
+    words, part = jobs.stream(job), 1
+    for word in words:
+        if words.part > part:  # the worker was lost, and the model is asked again
+            part = words.part
+            print("\n… ", end="")
         print(word, end="", flush=True)
     print(f"\n{jobs.get(job).status}", flush=True)

@@ -42,6 +42,7 @@ def test_a_killed_agent_continues_where_it_was(browser: Browser, tmp_path: Path)
                 expect(page.locator("#streams pre")).to_contain_text("120 euros")
                 expect(page.locator("#result")).to_contain_text("We have paid back 120 euros")
                 asking.wait_for("succeeded", within=PATIENCE_SECONDS)
+                assert "\n… I am sorry that your parcel was lost." in asking.output  # a new part, on a new line
                 done = f"{worker.output}\n{other.output}"
     for line in ("looked up order 7", "tracked the parcel of order 7", "refunded 120 euros of order 7"):
         assert done.count(line) == 1
