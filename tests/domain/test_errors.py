@@ -128,7 +128,7 @@ def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[S
 
 
 # how a problem begins that is not about the option as a whole, and so follows a colon
-AFTER_A_COLON = {"'localtime'", "a", "an", "each", "no", "SQLite", "pass", "the", "this", "unknown", "waits"}
+AFTER_A_COLON = {"'localtime'", "a", "an", "each", "no", "SQLite", "pass", "the", "this", "unknown"}
 
 
 def beginnings_of_problems() -> set[str]:

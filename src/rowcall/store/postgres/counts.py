@@ -9,10 +9,10 @@ _WAITING = "<job> where status = <scheduled> or status = <blocked>"
 # Statuses, since when the first waits, rows, groups and the rest of the order: that of the indexes that hold every
 # column that is counted.
 _SOURCES = (
-    ("'pending'", "since", "<ready>", "queue, type", ", rank, turn, id"),
-    ("'pending'", _SINCE, "<job> where status = <pending> and held is not null", "queue, type", ", id"),
+    ("<pending>", "since", "<ready>", "queue, type", ", rank, turn, id"),
+    ("<pending>", _SINCE, "<job> where status = <pending> and held is not null", "queue, type", ", id"),
     ("status", f"case when status = <scheduled> then {_SINCE} end", _WAITING, "status, queue, type", ", id"),
-    ("'running'", "null::timestamptz", RUNNING_ROWS, "queue, type", ""),
+    ("<running>", "null::timestamptz", RUNNING_ROWS, "queue, type", ""),
 )
 _UNFINISHED = [
     (status, groups, f"(select {groups}, {since} as since, attempt from {rows} order by {groups}{rest}) as counted")
