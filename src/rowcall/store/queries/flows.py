@@ -273,11 +273,11 @@ READ_SOMETHING = Query("read_something", only=_FILE)
 TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=("postgres",))
 ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
 
-# Jobs, each with its own options. A step of a chain that names no batch is in that of the step before.
-# children with shared fields; it takes a fifth of the time
+# Children with shared fields, in a quarter of the time that INSERT_EACH takes on SQLite.
 INSERT_CHILDREN = Query(
     "insert_children", (Now, Json, Json), inserted_from_row, notifies=last_column_is_true, only=("sqlite",)
 )
+# Jobs, each with its own options. A step of a chain that names no batch is in that of the step before.
 INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, notifies=last_column_is_true)
 # ids, chains and indexes
 MARK_CHAINS = Query("mark_chains", (Json,))
