@@ -91,7 +91,7 @@ class Bench:
         if self.kind != "mysql":
             return self.postgres
         if self.mysql is None:
-            raise RuntimeError("there is no server of MariaDB or MySQL in this run")
+            raise RuntimeError("this run has not started a server of MariaDB or MySQL")
         return self.mysql
 
     def _new_site(self) -> Site:
